@@ -1,0 +1,99 @@
+// Where process groups live: made once, reused by whoever asks for the same, destroyed with the pool.
+//
+//   auto pool = muster::GroupPool::FromEnvironment();           // in main, a test or a trainer; there is no global pool
+//   muster::GroupSpec spec;  spec.name = "train";
+//   absl::StatusOr<muster::GroupLease> group = (*pool)->Acquire(spec);
+//   (*group)->AllReduce(muster::Buffer::Of(gradients), muster::ReduceOp::kAverage);
+//   group->Close();                                             // or let the lease's and the pool's destructors do it, within their bounds
+#ifndef MUSTER_CORE_GROUP_GROUP_POOL_H_
+#define MUSTER_CORE_GROUP_GROUP_POOL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "muster/core/collective/backend.h"
+#include "muster/core/group/group.h"
+#include "muster/core/group/group_lease.h"
+#include "muster/core/group/group_spec.h"
+#include "muster/core/platform/environment.h"
+#include "muster/core/platform/source_location.h"
+#include "muster/core/rendezvous/world.h"
+
+namespace muster {
+
+struct PoolOptions {
+  // When the last lease of a group ends: keep the group for the next Acquire (false), or close it everywhere (true).
+  bool close_idle_groups = false;
+  // Bound of the pool's own end: of Close() and the destructor.
+  absl::Duration close_timeout = absl::Seconds(5);
+  // Beats each tenth of it; a rank that is silent for longer is lost. absl::InfiniteDuration() for debuggers.
+  absl::Duration heartbeat_timeout = absl::Seconds(10);
+  // How long to look for the store.
+  absl::Duration connect_timeout = absl::Seconds(30);
+  BackendRegistry* backends = nullptr;  // null: BackendRegistry::Global()
+};
+
+// One line of LiveGroups(): a group that is not in a terminal state, or one with residue.
+struct LiveGroup {
+  std::string name;
+  int64_t generation = 0;
+  std::string backend;
+  GroupState state = GroupState::kCreated;
+  int holders = 0;                   // leases out
+  std::vector<std::string> held_at;  // where each was acquired: "trainer.cc:88"
+  std::string created_at;            // where the group was: "train_test.cc:31"
+  std::string residue;               // what a backend did not give back; "" normally
+  std::string ToString() const;      // "train/1, ready, 1 holder, created at train_test.cc:31"
+};
+
+// What a pool has done so far. Counts of this rank.
+struct PoolStatistics {
+  int64_t groups_created = 0;    // generations that became ready
+  int64_t groups_reused = 0;     // Acquires answered with a live group, without communication
+  int64_t groups_destroyed = 0;  // ended clean
+  int64_t groups_aborted = 0;
+  absl::Duration last_create;    // Acquire to ready, of the latest generation
+  absl::Duration last_destroy;   // close requested to terminal
+};
+
+// Thread-safe. Blocking calls return within the bounds of the spec.
+class GroupPool {
+ public:
+  // Finds out who started us and where the store is (rendezvous/world.h), and joins. Errors name the variable or the address.
+  static absl::StatusOr<std::unique_ptr<GroupPool>> FromEnvironment(PoolOptions options = {});
+  static absl::StatusOr<std::unique_ptr<GroupPool>> Create(const World& world, PoolOptions options = {});
+
+  virtual ~GroupPool() = default;  // Close(options.close_timeout), or a local abort during unwinding
+
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+
+  // A lease on the group that `spec` describes: the live one when its identity is equal (no communication), else a new generation, made together with the
+  // same call on every rank. Blocks until ready, at most spec.setup_timeout. Errors:
+  //   InvalidArgument     the spec is invalid, or the ranks asked for different ones: the field, and who asked for what
+  //   NotFound            the backend is not linked in: those that are
+  //   FailedPrecondition  a group of this name with another identity is held, here or elsewhere: holders and what differs; the pool is closed;
+  //                       called in a forked child
+  //   DeadlineExceeded    ranks that did not come, by number
+  //   else                the cause of the failed set-up, the same on every rank; nothing is left of it and a new attempt works at once
+  virtual absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where = SourceLocation::Current()) = 0;
+
+  virtual std::vector<LiveGroup> LiveGroups() const = 0;
+  virtual PoolStatistics statistics() const = 0;
+
+  // Closes every group, collectively, and leaves the store. FailedPrecondition naming the holders while a lease is out (nothing is closed then).
+  // Idempotent. When peers do not come within `timeout` what is left is aborted and the result says so.
+  virtual absl::Status Close(absl::Duration timeout) = 0;
+
+  // Aborts every group here with `cause` (the peers learn it) and leaves the store. Bounded, never waits for a peer.
+  virtual void Abort(const absl::Status& cause) = 0;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_GROUP_GROUP_POOL_H_
