@@ -52,6 +52,9 @@ struct GatherResult {
   std::vector<std::string> values;  // values[r] is what rank r gave
 };
 
+// Answers and watch batches of one session arrive in the order in which the server produced them, whatever the request: who sees
+// rank 1's session end has seen everything that rank 1 caused before.
+//
 // Asynchronous and thread-safe. Every callback runs exactly once (a watch's: any number of times), on the store's executor, never
 // inside the call. No request is silently lost: it ends with a result, with DeadlineExceeded at `deadline`, or with Unavailable
 // ("the store (rank 0, host a, pid 7) was lost: ..."). Keys are 1 to kMaxKeyBytes bytes, values at most kMaxValueBytes:
@@ -97,6 +100,10 @@ class Store {
   // AlreadyExists for the second ("duplicate rank 1: host a pid 7 and host a pid 9"), the first goes on.
   virtual void Gather(absl::string_view key, int rank, int size, absl::string_view value, absl::Time deadline,
                       Callback<GatherResult> done) = 0;
+
+  // Takes back this session's contribution to `key`, when it still waits: the round fails on every waiting rank, this one included, with Aborted
+  // "rank 1 withdrew: <reason>". Nothing happens when no contribution waits. Answers come through the Gather's own callbacks.
+  virtual void Withdraw(absl::string_view key, int rank, absl::string_view reason) = 0;
 
   // Ends the session in good order ("left", not "lost"): session keys vanish, later requests answer FailedPrecondition. `done` runs when
   // the server has confirmed, or at the deadline. Idempotent. The destructor leaves too, and waits for nobody.
