@@ -1,0 +1,4 @@
+"""The patches on gloo, in the order in which they are applied (patch -p1)."""
+
+GLOO_PATCHES = [
+]
