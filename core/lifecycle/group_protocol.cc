@@ -1,0 +1,486 @@
+#include "muster/core/lifecycle/group_protocol.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/log/check.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace muster {
+namespace {
+
+absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
+
+std::string ClosedBy(const CloseIntent& intent) {
+  return absl::StrCat("rank ", intent.rank, " closed after #", intent.sequence);
+}
+
+}  // namespace
+
+GroupProtocol::GroupProtocol(Options options) : options_(std::move(options)) {}
+
+std::string GroupProtocol::id() const {
+  return generation() == 0 ? options_.name : absl::StrCat(options_.name, "/", generation());
+}
+
+// --- what the owner wants
+
+Actions GroupProtocol::Start(absl::Time now) {
+  Apply(GroupEvent::kStart);
+  Introduction introduction = options_.introduction;
+  introduction.known_generation = std::max(introduction.known_generation, record_.generation);
+  setup_by_ = now + options_.setup_timeout;
+  pending_gather_ = MeetKey(options_.name);
+  Do(action::Meet{pending_gather_, introduction.Encode(), setup_by_});
+  return Finish();
+}
+
+Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t issued) {
+  switch (state()) {
+    case GroupState::kCreated:
+      Apply(GroupEvent::kCloseRequested);
+      break;
+    case GroupState::kRendezvous:
+    case GroupState::kConnecting:
+      FailNow(now, absl::CancelledError(absl::StrCat("rank ", options_.rank, " closed '", id(), "' during its set-up")),
+              Certainty::kCause);
+      break;
+    case GroupState::kReady: {
+      CloseIntent intent;
+      intent.kind = CloseIntent::Kind::kClose;
+      intent.rank = options_.rank;
+      intent.sequence = issued;
+      BeginDraining(now, timeout, issued, ClosedBy(intent));
+      want_intent_ = std::move(intent);
+      Reconcile();
+      break;
+    }
+    case GroupState::kDraining:
+      close_by_ = std::min(close_by_, now + timeout);
+      break;
+    default:
+      break;
+  }
+  return Finish();
+}
+
+Actions GroupProtocol::Propose(absl::Time now, const std::string& wanted) {
+  if (state() == GroupState::kReady && !voting_ && !want_intent_.has_value()) {
+    CloseIntent intent;
+    intent.kind = CloseIntent::Kind::kReplace;
+    intent.rank = options_.rank;
+    intent.wanted = wanted;
+    want_intent_ = std::move(intent);
+    close_by_ = now + options_.close_timeout;
+    Reconcile();
+  }
+  return Finish();
+}
+
+Actions GroupProtocol::Fail(absl::Time now, absl::Status why, Certainty certainty) {
+  FailNow(now, std::move(why), certainty);
+  return Finish();
+}
+
+// --- what happened here
+
+Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
+  if (state() != GroupState::kConnecting) return Finish();
+  if (!result.ok()) {
+    // A backend that could not connect usually lost a peer or was refused by one: the peer's own error is the better cause. A deadline is a cause.
+    FailNow(now, Prefixed(absl::StrCat("rank ", options_.rank, " could not connect '", id(), "': "), result),
+            absl::IsDeadlineExceeded(result) ? Certainty::kCause : Certainty::kSuspicion);
+    return Finish();
+  }
+  Apply(GroupEvent::kConnected);
+  connected_ = true;
+  ConfirmWhenReady();
+  return Finish();
+}
+
+Actions GroupProtocol::OnDrained(absl::Time now, int64_t sequence) {
+  if (state() != GroupState::kDraining || drained_) return Finish();
+  Apply(GroupEvent::kDrained);
+  drained_ = true;
+  drained_sequence_ = sequence;
+  VoteWhenDrained();
+  return Finish();
+}
+
+Actions GroupProtocol::OnHolders(absl::Time now, const std::string& holders) {
+  if (state() == GroupState::kReady && voting_ && pending_gather_.empty()) SendVote(holders);
+  return Finish();
+}
+
+Actions GroupProtocol::OnFinalized(absl::Time now, absl::Status result) {
+  if (state() != GroupState::kClosing) return Finish();
+  if (result.ok()) {
+    Apply(GroupEvent::kFinalized);
+  } else {
+    FailNow(now, Prefixed(absl::StrCat("'", id(), "' was not closed cleanly: "), result), Certainty::kCause);
+  }
+  return Finish();
+}
+
+Actions GroupProtocol::OnReleased(absl::Time now) {
+  released_ = true;
+  if (state() == GroupState::kClosing) Apply(GroupEvent::kReleased);
+  EndAbortWhenDone();
+  return Finish();
+}
+
+Actions GroupProtocol::OnTimer(absl::Time now) {
+  woken_at_ = absl::InfiniteFuture();
+  if (now >= setup_by_ + options_.cause_window) {
+    // The store and the backend keep this deadline themselves; this is for one that does not.
+    FailNow(now,
+            absl::DeadlineExceededError(absl::StrCat("'", id(), "' was not set up within ", absl::FormatDuration(options_.setup_timeout),
+                                                     ": rank ", options_.rank, " was ", Name(state()))),
+            Certainty::kCause);
+  }
+  if (now >= close_by_) {
+    close_by_ = absl::InfiniteFuture();
+    if (state() == GroupState::kDraining || state() == GroupState::kClosing) {
+      const char* const waiting = state() == GroupState::kClosing ? "its backend did not finish"
+                                  : drained_                      ? "other ranks had not finished their work"
+                                                                  : "this rank had not finished its work";
+      FailNow(now,
+              absl::DeadlineExceededError(
+                  absl::StrCat("'", id(), "' did not close in time: ", waiting, " (seen by rank ", options_.rank, ")")),
+              Certainty::kCause);
+    } else if (state() == GroupState::kReady && want_intent_.has_value()) {
+      FailNow(now, absl::DeadlineExceededError(absl::StrCat("the replacement of '", id(), "' was not answered in time")),
+              Certainty::kCause);
+    }
+  }
+  if (now >= suspicion_until_) {
+    suspicion_until_ = absl::InfiniteFuture();
+    certainty_ = Certainty::kCause;
+    want_cause_ = cause_.ok();
+    Reconcile();
+  }
+  if (now >= resolve_by_) Resolve(candidate_);
+  if (now >= release_by_ && !released_) {
+    release_by_ = absl::InfiniteFuture();
+    Do(action::NameResidue{});
+  }
+  return Finish();
+}
+
+// --- what the store says
+
+Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result) {
+  pending_gather_.clear();
+  if (state() != GroupState::kRendezvous) return Finish();
+  if (!result.ok()) {
+    FailNow(now, Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "), result.status()), Certainty::kCause);
+    return Finish();
+  }
+  std::vector<Introduction> introductions;
+  for (const std::string& value : result->values) {
+    absl::StatusOr<Introduction> introduction = Introduction::Decode(value);
+    if (!introduction.ok()) {
+      FailNow(now, introduction.status(), Certainty::kCause);
+      return Finish();
+    }
+    introductions.push_back(*std::move(introduction));
+  }
+  absl::StatusOr<Agreement> agreement = Agree(options_.name, introductions);
+  if (!agreement.ok()) {
+    FailNow(now, agreement.status(), Certainty::kCause);
+    return Finish();
+  }
+  agreement_ = *std::move(agreement);
+  Apply(GroupEvent::kPeersMet);
+  want_live_ = options_.rank == 0;
+  Reconcile();
+  Do(action::Connect{agreement_, setup_by_});
+  return Finish();
+}
+
+Actions GroupProtocol::OnAllConnected(absl::Time now, absl::StatusOr<GatherResult> result) {
+  pending_gather_.clear();
+  if (state() != GroupState::kConnecting) return Finish();
+  if (!result.ok()) {
+    // A peer that withdrew or was lost has a cause of its own, which is on its way.
+    FailNow(now, Prefixed(absl::StrCat("the ranks of '", id(), "' did not all connect: "), result.status()),
+            absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
+    return Finish();
+  }
+  setup_by_ = absl::InfiniteFuture();
+  Apply(GroupEvent::kAllConnected);
+  HandleIntent(now);  // a fast peer may be closing already
+  return Finish();
+}
+
+Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> result) {
+  pending_gather_.clear();
+  if (!voting_) return Finish();
+  voting_ = false;
+  if (state() != GroupState::kReady && state() != GroupState::kDraining) return Finish();
+  if (!result.ok()) {
+    FailNow(now, Prefixed(absl::StrCat("the ranks of '", id(), "' did not agree to close: "), result.status()),
+            absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
+    return Finish();
+  }
+  std::vector<std::string> refusals;
+  for (int rank = 0; rank < static_cast<int>(result->values.size()); ++rank) {
+    absl::StatusOr<CloseVote> vote = CloseVote::Decode(result->values[rank]);
+    if (!vote.ok()) {
+      FailNow(now, vote.status(), Certainty::kCause);
+      return Finish();
+    }
+    if (!vote->holders.empty()) refusals.push_back(absl::StrCat("rank ", rank, " (", vote->holders, ")"));
+  }
+  if (refusals.empty()) {
+    AgreeToClose(now);
+  } else {
+    Do(action::ProposalRefused{absl::FailedPreconditionError(
+        absl::StrCat("group '", id(), "' is held by ", absl::StrJoin(refusals, ", "), " and rank ", record_.intent->rank,
+                     " wants another one under that name (", record_.intent->wanted, "); release it first, or use another name"))});
+    if (state() == GroupState::kReady) close_by_ = absl::InfiniteFuture();
+    Reconcile();  // a close of ours that had to wait
+  }
+  return Finish();
+}
+
+Actions GroupProtocol::OnRecord(absl::Time now, Revision revision, const GroupRecord& record) {
+  TakeRecord(now, revision, record);
+  return Finish();
+}
+
+Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAndSetResult> result) {
+  write_in_flight_ = false;
+  if (IsTerminal(state())) return Finish();
+  absl::StatusOr<GroupRecord> current = result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
+  if (result.ok() && result->current.revision != 0) current = GroupRecord::Decode(result->current.value);
+  if (!current.ok()) {
+    FailNow(now, Prefixed(absl::StrCat("the record of '", id(), "' was not written: "), current.status()), Certainty::kCause);
+    Resolve(candidate_);
+    return Finish();
+  }
+  TakeRecord(now, result->current.revision, *current);
+  Reconcile();
+  ConfirmWhenReady();
+  return Finish();
+}
+
+Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
+  if (session.rank == options_.rank || session.rank < 0 || session.rank >= options_.size) return Finish();
+  const bool alive = session.liveness == SessionRecord::Liveness::kLive;
+  switch (state()) {
+    case GroupState::kRendezvous:
+      // Nobody knows yet which incarnation would come; one that is gone will not.
+      if (!alive) FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
+      break;
+    case GroupState::kConnecting:
+    case GroupState::kReady:
+    case GroupState::kDraining:
+    case GroupState::kAborting: {
+      if (generation() == 0) break;
+      const bool same = session.incarnation == agreement_.incarnations[session.rank];
+      if (same && alive) break;
+      FailNow(now,
+              absl::UnavailableError(same ? session.WhatHappened()
+                                          : absl::StrCat("rank ", session.rank, " was lost: another process took its place (host ",
+                                                         session.host, ", pid ", session.pid, ")")),
+              Certainty::kCause);
+      break;
+    }
+    default:  // after the agreement to close peers come and go as they like
+      break;
+  }
+  return Finish();
+}
+
+Actions GroupProtocol::OnStoreLost(absl::Time now, const absl::Status& why) {
+  store_lost_ = true;
+  pending_gather_.clear();
+  if (state() != GroupState::kCreated && state() != GroupState::kClosing && !IsTerminal(state())) {
+    FailNow(now, why, Certainty::kCause);
+    Resolve(candidate_);
+  }
+  return Finish();
+}
+
+// --- inside
+
+void GroupProtocol::Apply(GroupEvent event) {
+  const GroupState from = state();
+  absl::StatusOr<bool> moved = machine_.Apply(event);
+  // The inputs above filter by state, so a refusal is a mistake in this file; the table test and the simulator look for it.
+  CHECK_OK(moved) << "'" << id() << "'";
+  if (*moved) Do(action::Enter{from, event, state()});
+}
+
+Actions GroupProtocol::Finish() {
+  absl::Time wake = std::min({close_by_, suspicion_until_, resolve_by_, release_by_});
+  if (setup_by_ != absl::InfiniteFuture()) wake = std::min(wake, setup_by_ + options_.cause_window);
+  if (IsTerminal(state())) wake = absl::InfiniteFuture();
+  if (wake != woken_at_) {
+    woken_at_ = wake;
+    Do(action::WakeAt{wake});
+  }
+  return std::exchange(actions_, {});
+}
+
+void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certainty) {
+  if (IsTerminal(state())) return;
+  if (state() == GroupState::kAborting) {
+    // A cause that comes while a suspicion is held takes its place.
+    if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion) return;
+    candidate_ = std::move(why);
+    certainty_ = Certainty::kCause;
+    suspicion_until_ = absl::InfiniteFuture();
+    want_cause_ = true;
+    Reconcile();
+    return;
+  }
+  const GroupState failed_in = state();
+  candidate_ = std::move(why);
+  certainty_ = certainty;
+  setup_by_ = close_by_ = absl::InfiniteFuture();
+  Apply(GroupEvent::kFailed);
+  release_by_ = now + options_.close_timeout;
+  Do(action::AbortBackend{candidate_});
+  // Without a generation nobody else shares the failure, and after the agreement to close it is this rank's alone.
+  if (generation() == 0 || failed_in == GroupState::kClosing || store_lost_) {
+    Resolve(candidate_);
+    return;
+  }
+  resolve_by_ = now + options_.cause_window + options_.close_timeout;
+  if (certainty == Certainty::kSuspicion) {
+    suspicion_until_ = now + options_.cause_window;
+  } else {
+    want_cause_ = true;
+    Reconcile();
+  }
+}
+
+void GroupProtocol::Resolve(absl::Status cause) {
+  if (!cause_.ok() || state() != GroupState::kAborting) return;
+  cause_ = std::move(cause);
+  want_cause_ = false;
+  suspicion_until_ = resolve_by_ = absl::InfiniteFuture();
+  Do(action::CauseResolved{cause_});
+  if (!pending_gather_.empty()) {
+    Do(action::Withdraw{pending_gather_, std::string(cause_.message())});
+    pending_gather_.clear();
+  }
+  EndAbortWhenDone();
+}
+
+void GroupProtocol::EndAbortWhenDone() {
+  if (state() == GroupState::kAborting && released_ && !cause_.ok()) Apply(GroupEvent::kReleased);
+}
+
+void GroupProtocol::ConfirmWhenReady() {
+  // Rank 0 confirms after its record is written, so whoever hears that all are connected has the record too.
+  if (state() != GroupState::kConnecting || !connected_ || want_live_ || !pending_gather_.empty()) return;
+  pending_gather_ = ConnectedKey(options_.name, generation());
+  Do(action::Confirm{pending_gather_, setup_by_});
+}
+
+void GroupProtocol::BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by) {
+  Apply(GroupEvent::kCloseRequested);
+  close_by_ = now + timeout;
+  Do(action::Drain{sequence, std::move(closed_by)});
+}
+
+void GroupProtocol::HandleIntent(absl::Time now) {
+  if (record_.generation != generation() || !record_.intent.has_value()) return;
+  if (record_.intent->number <= handled_intent_) return;
+  if (state() != GroupState::kReady && state() != GroupState::kDraining) return;
+  const CloseIntent& intent = *record_.intent;
+  handled_intent_ = intent.number;
+  voting_ = true;
+  if (intent.kind == CloseIntent::Kind::kClose) {
+    want_intent_.reset();  // whoever asked first, the group closes
+    if (state() == GroupState::kReady) {
+      BeginDraining(now, options_.close_timeout, intent.sequence, ClosedBy(intent));
+    } else if (intent.rank != options_.rank) {
+      drained_ = false;  // to the number of the rank that asked first
+      Do(action::Drain{intent.sequence, ClosedBy(intent)});
+    }
+    VoteWhenDrained();
+  } else if (state() == GroupState::kDraining) {
+    VoteWhenDrained();  // it closes here anyway: nobody holds on to it
+  } else {
+    if (want_intent_.has_value() && want_intent_->kind == CloseIntent::Kind::kReplace) want_intent_.reset();
+    close_by_ = now + options_.close_timeout;
+    Do(action::AskHolders{});
+  }
+}
+
+void GroupProtocol::VoteWhenDrained() {
+  if (state() == GroupState::kDraining && drained_ && voting_ && pending_gather_.empty()) SendVote("");
+}
+
+void GroupProtocol::SendVote(const std::string& holders) {
+  CloseVote vote;
+  vote.sequence = drained_sequence_;
+  vote.holders = holders;
+  pending_gather_ = VoteKey(options_.name, generation(), handled_intent_);
+  Do(action::Vote{pending_gather_, vote.Encode(), close_by_});
+}
+
+void GroupProtocol::AgreeToClose(absl::Time now) {
+  if (state() == GroupState::kReady) {  // a replacement that nobody refused: there is no lease, so there is no work
+    Apply(GroupEvent::kCloseRequested);
+    Apply(GroupEvent::kDrained);
+  }
+  close_by_ = std::max(close_by_, now + options_.close_timeout);
+  want_intent_.reset();
+  Apply(GroupEvent::kCloseAgreed);
+  Do(action::Finalize{close_by_});
+}
+
+void GroupProtocol::TakeRecord(absl::Time now, Revision revision, const GroupRecord& record) {
+  if (revision <= record_revision_) return;
+  record_revision_ = revision;
+  record_ = record;
+  if (generation() == 0 || IsTerminal(state()) || state() == GroupState::kClosing) return;
+  if (record_.generation > generation()) {
+    // The others went on without us: we were declared dead, or slept through it.
+    FailNow(now, absl::AbortedError(absl::StrCat("'", id(), "' was replaced by generation ", record_.generation)), Certainty::kCause);
+    Resolve(candidate_);
+    return;
+  }
+  if (record_.generation < generation()) return;
+  want_live_ = false;
+  if (!record_.cause.ok()) {
+    FailNow(now, record_.cause, Certainty::kCause);
+    Resolve(record_.cause);
+    return;
+  }
+  HandleIntent(now);
+}
+
+// Writes what we want into the record, one compare-and-set at a time; a lost race shows what is there and comes here again.
+void GroupProtocol::Reconcile() {
+  if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || record_.generation > generation()) return;
+  if (record_.generation == generation() && !record_.cause.ok()) return;  // the first cause is everybody's
+  GroupRecord next = record_;
+  if (record_.generation < generation()) {
+    next = GroupRecord();
+    next.generation = generation();
+    next.incarnations = agreement_.incarnations;
+  }
+  if (want_cause_) {
+    next.cause = candidate_;
+  } else if (want_intent_.has_value() && !voting_ &&
+             (state() == GroupState::kReady || state() == GroupState::kDraining)) {
+    const int64_t last = next.intent.has_value() ? next.intent->number : 0;
+    next.intent = want_intent_;
+    next.intent->number = last + 1;
+  } else if (!want_live_) {
+    return;
+  }
+  write_in_flight_ = true;
+  Do(action::WriteRecord{record_revision_, std::move(next)});
+}
+
+}  // namespace muster

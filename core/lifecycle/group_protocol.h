@@ -1,0 +1,220 @@
+// The life of one generation of one group on one rank, as pure code: events in, actions out. No I/O, no thread, no clock.
+//
+//   GroupProtocol protocol(options);
+//   for (Action& action : protocol.Start(now)) Execute(action);       // -> Meet: gather the introductions in the store
+//   for (Action& action : protocol.OnMet(now, result)) ...            // -> Connect: let the backend build its communicator
+//
+// The group's runtime executes actions against the real store, backend and clock; the simulator against imitations. Everything
+// that is agreed goes through one key of the store, the group's record, by compare-and-set (who closes, why it failed: the first
+// write wins, so every rank reports the same), and through gathers (who is there, who is connected, who has drained).
+#ifndef MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_
+#define MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "muster/core/lifecycle/agreement.h"
+#include "muster/core/lifecycle/group_record.h"
+#include "muster/core/lifecycle/state.h"
+#include "muster/core/lifecycle/transition_table.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
+
+namespace muster {
+
+namespace action {
+// Gather in the store; answer with OnMet, OnAllConnected, OnVotes.
+struct Meet {
+  std::string key;
+  std::string value;
+  absl::Time deadline;
+};
+struct Confirm {
+  std::string key;
+  absl::Time deadline;
+};
+struct Vote {
+  std::string key;
+  std::string value;
+  absl::Time deadline;
+};
+// Take back the contribution to the gather `key`, if it still waits.
+struct Withdraw {
+  std::string key;
+  std::string reason;
+};
+// Compare-and-set the group's record; answer with OnRecordWritten.
+struct WriteRecord {
+  Revision expected = 0;
+  GroupRecord record;
+};
+// Build the communicator; answer with OnConnected.
+struct Connect {
+  Agreement agreement;
+  absl::Time deadline;
+};
+// Refuse collectives beyond number `sequence`; answer with OnDrained once none is in flight and that one is done, or with Fail when one beyond it is in flight.
+struct Drain {
+  int64_t sequence = 0;
+  std::string closed_by;  // "rank 0 closed after #41"
+};
+// Somebody wants to replace the group; answer with OnHolders.
+struct AskHolders {};
+// Finalize the communicator; answer with OnFinalized, and with OnReleased when it is gone.
+struct Finalize {
+  absl::Time deadline;
+};
+// Cancel Connect, abort the communicator, whichever there is; answer with OnReleased when nothing is held (at once when nothing was).
+struct AbortBackend {
+  absl::Status cause;
+};
+// The backend did not give back what it holds in time: write down what is left, and answer with OnReleased.
+struct NameResidue {};
+// Call OnTimer at `when`; replaces the earlier one. InfiniteFuture: not at all.
+struct WakeAt {
+  absl::Time when;
+};
+// A transition, to be observed.
+struct Enter {
+  GroupState from;
+  GroupEvent event;
+  GroupState to;
+};
+// The cause of the failure is now known for good: failed calls may return it.
+struct CauseResolved {
+  absl::Status cause;
+};
+// The proposal to replace the group was refused (why). An accepted one ends with the group.
+struct ProposalRefused {
+  absl::Status why;
+};
+}  // namespace action
+
+using Action = std::variant<action::Meet, action::Confirm, action::Vote, action::Withdraw, action::WriteRecord, action::Connect,
+                            action::Drain, action::AskHolders, action::Finalize, action::AbortBackend, action::NameResidue,
+                            action::WakeAt, action::Enter, action::CauseResolved, action::ProposalRefused>;
+using Actions = std::vector<Action>;
+
+// What a failure is known to be.
+enum class Certainty {
+  kCause,      // a rank's own error, a session loss declared by the store, an expired timeout
+  kSuspicion,  // a transport error: held for cause_window, in case its cause becomes known
+};
+
+// Not thread-safe: one executor feeds it. Each input returns what to do, in order.
+class GroupProtocol {
+ public:
+  struct Options {
+    std::string name;
+    int rank = 0;
+    int size = 1;
+    Introduction introduction;
+    absl::Duration setup_timeout = absl::Seconds(30);
+    absl::Duration close_timeout = absl::Seconds(5);
+    absl::Duration cause_window = absl::Milliseconds(200);
+  };
+
+  explicit GroupProtocol(Options options);
+
+  GroupState state() const { return machine_.state(); }
+  int64_t generation() const { return agreement_.generation; }  // 0 before the ranks have met
+  const Agreement& agreement() const { return agreement_; }
+  // OK until the cause of a failure is known for good.
+  const absl::Status& cause() const { return cause_; }
+  // "train/1", or "train" before the ranks have met.
+  std::string id() const;
+  // Whether a vote on a replacement is under way: the group must not be handed out until it ended.
+  bool voting() const { return voting_; }
+
+  // --- what the owner wants
+  Actions Start(absl::Time now);
+  // `issued`: the last collective that was started here.
+  Actions Close(absl::Time now, absl::Duration timeout, int64_t issued);
+  // Asks all ranks to give the name free for another identity. `wanted` says what differs.
+  Actions Propose(absl::Time now, const std::string& wanted);
+  Actions Fail(absl::Time now, absl::Status why, Certainty certainty);
+
+  // --- what happened here
+  Actions OnConnected(absl::Time now, absl::Status result);
+  Actions OnDrained(absl::Time now, int64_t sequence);
+  // `holders`: who holds a lease here, "" for nobody.
+  Actions OnHolders(absl::Time now, const std::string& holders);
+  Actions OnFinalized(absl::Time now, absl::Status result);
+  Actions OnReleased(absl::Time now);
+  Actions OnTimer(absl::Time now);
+
+  // --- what the store says
+  Actions OnMet(absl::Time now, absl::StatusOr<GatherResult> result);
+  Actions OnAllConnected(absl::Time now, absl::StatusOr<GatherResult> result);
+  Actions OnVotes(absl::Time now, absl::StatusOr<GatherResult> result);
+  Actions OnRecord(absl::Time now, Revision revision, const GroupRecord& record);
+  Actions OnRecordWritten(absl::Time now, absl::StatusOr<CompareAndSetResult> result);
+  Actions OnSession(absl::Time now, const SessionRecord& session);
+  Actions OnStoreLost(absl::Time now, const absl::Status& why);
+
+ private:
+  void Apply(GroupEvent event);
+  template <class T>
+  void Do(T action) {
+    actions_.push_back(std::move(action));
+  }
+  Actions Finish();
+
+  void FailNow(absl::Time now, absl::Status why, Certainty certainty);
+  void Resolve(absl::Status cause);
+  void EndAbortWhenDone();
+  void ConfirmWhenReady();
+  void HandleIntent(absl::Time now);
+  void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by);
+  void VoteWhenDrained();
+  void SendVote(const std::string& holders);
+  void AgreeToClose(absl::Time now);
+  void TakeRecord(absl::Time now, Revision revision, const GroupRecord& record);
+  void Reconcile();
+
+  const Options options_;
+  StateMachine machine_;
+  Actions actions_;
+  Agreement agreement_;
+
+  // The group's record as last seen, and what we want to write into it.
+  Revision record_revision_ = 0;
+  GroupRecord record_;
+  bool write_in_flight_ = false;
+  bool want_live_ = false;                  // rank 0 writes down that the generation lives
+  std::optional<CloseIntent> want_intent_;  // without its number
+  bool want_cause_ = false;                 // candidate_
+
+  std::string pending_gather_;  // its key
+  bool connected_ = false;
+
+  // Closing.
+  int64_t handled_intent_ = 0;  // its number
+  bool voting_ = false;
+  bool drained_ = false;
+  int64_t drained_sequence_ = 0;
+
+  // Failing.
+  absl::Status candidate_;
+  Certainty certainty_ = Certainty::kCause;
+  absl::Status cause_;
+  bool released_ = false;
+  bool store_lost_ = false;
+
+  absl::Time setup_by_ = absl::InfiniteFuture();
+  absl::Time close_by_ = absl::InfiniteFuture();
+  absl::Time suspicion_until_ = absl::InfiniteFuture();
+  absl::Time resolve_by_ = absl::InfiniteFuture();
+  absl::Time release_by_ = absl::InfiniteFuture();
+  absl::Time woken_at_ = absl::InfiniteFuture();
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_

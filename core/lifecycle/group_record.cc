@@ -1,0 +1,74 @@
+#include "muster/core/lifecycle/group_record.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "muster/core/lifecycle/json_fields.h"
+#include "nlohmann/json.hpp"
+
+namespace muster {
+
+using lifecycle_internal::Dump;
+using lifecycle_internal::JsonFields;
+
+std::string GroupRecord::Encode() const {
+  nlohmann::json json = {{"generation", generation}, {"incarnations", incarnations}};
+  if (intent.has_value()) {
+    json["intent"] = {{"number", intent->number},
+                      {"replace", intent->kind == CloseIntent::Kind::kReplace ? 1 : 0},
+                      {"rank", intent->rank},
+                      {"sequence", intent->sequence},
+                      {"wanted", intent->wanted}};
+  }
+  if (!cause.ok()) json["cause"] = lifecycle_internal::StatusToJson(cause);
+  return Dump(json);
+}
+
+absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
+  JsonFields fields("group record", text);
+  GroupRecord record;
+  record.generation = fields.Int("generation");
+  for (const nlohmann::json& incarnation : fields.Array("incarnations")) {
+    if (!incarnation.is_number_unsigned()) {
+      fields.Fail("an incarnation is not an unsigned integer");
+      break;
+    }
+    record.incarnations.push_back(incarnation.get<uint64_t>());
+  }
+  if (fields.Has("intent")) {
+    JsonFields nested("intent", fields.Object("intent"));
+    CloseIntent intent;
+    intent.number = nested.Int("number");
+    intent.kind = nested.Int("replace") != 0 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
+    intent.rank = static_cast<int>(nested.Int("rank"));
+    intent.sequence = nested.Int("sequence");
+    intent.wanted = nested.String("wanted");
+    if (!nested.status().ok()) fields.Fail(nested.status().message());
+    record.intent = std::move(intent);
+  }
+  if (fields.Has("cause")) record.cause = lifecycle_internal::StatusFromJson(fields, "cause");
+  if (!fields.status().ok()) return fields.status();
+  return record;
+}
+
+std::string CloseVote::Encode() const { return Dump({{"sequence", sequence}, {"holders", holders}}); }
+
+absl::StatusOr<CloseVote> CloseVote::Decode(absl::string_view text) {
+  JsonFields fields("close vote", text);
+  CloseVote vote;
+  vote.sequence = fields.Int("sequence");
+  vote.holders = fields.String("holders");
+  if (!fields.status().ok()) return fields.status();
+  return vote;
+}
+
+std::string GroupRecordKey(absl::string_view name) { return absl::StrCat(kGroupKeyPrefix, name); }
+std::string MeetKey(absl::string_view name) { return absl::StrCat("meet/", name); }
+std::string ConnectedKey(absl::string_view name, int64_t generation) {
+  return absl::StrCat("connected/", name, "/", generation);
+}
+std::string VoteKey(absl::string_view name, int64_t generation, int64_t intent_number) {
+  return absl::StrCat("close/", name, "/", generation, "/", intent_number);
+}
+
+}  // namespace muster
