@@ -101,7 +101,7 @@ Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
   return Finish();
 }
 
-Actions GroupProtocol::OnDrained(absl::Time now, int64_t sequence) {
+Actions GroupProtocol::OnDrained(int64_t sequence) {
   if (state() != GroupState::kDraining || drained_) return Finish();
   Apply(GroupEvent::kDrained);
   drained_ = true;
@@ -110,7 +110,7 @@ Actions GroupProtocol::OnDrained(absl::Time now, int64_t sequence) {
   return Finish();
 }
 
-Actions GroupProtocol::OnHolders(absl::Time now, const std::string& holders) {
+Actions GroupProtocol::OnHolders(const std::string& holders) {
   if (state() == GroupState::kReady && voting_ && pending_gather_.empty()) SendVote(holders);
   return Finish();
 }
@@ -125,7 +125,7 @@ Actions GroupProtocol::OnFinalized(absl::Time now, absl::Status result) {
   return Finish();
 }
 
-Actions GroupProtocol::OnReleased(absl::Time now) {
+Actions GroupProtocol::OnReleased() {
   released_ = true;
   if (state() == GroupState::kClosing) Apply(GroupEvent::kReleased);
   EndAbortWhenDone();

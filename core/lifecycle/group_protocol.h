@@ -142,11 +142,11 @@ class GroupProtocol {
 
   // --- what happened here
   Actions OnConnected(absl::Time now, absl::Status result);
-  Actions OnDrained(absl::Time now, int64_t sequence);
+  Actions OnDrained(int64_t sequence);
   // `holders`: who holds a lease here, "" for nobody.
-  Actions OnHolders(absl::Time now, const std::string& holders);
+  Actions OnHolders(const std::string& holders);
   Actions OnFinalized(absl::Time now, absl::Status result);
-  Actions OnReleased(absl::Time now);
+  Actions OnReleased();
   Actions OnTimer(absl::Time now);
 
   // --- what the store says
