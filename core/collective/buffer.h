@@ -12,8 +12,9 @@
 
 namespace muster {
 
-// `count` elements of `dtype`, contiguous at `data` on `device`. A value type; the caller keeps the memory alive and untouched
-// until the operation on it has returned (blocking) or its Work is terminal (asynchronous).
+// `count` elements of `dtype`, contiguous at `data` on `device`. A value type; the caller keeps the
+// memory alive and untouched until the operation on it has returned (blocking) or its Work is
+// terminal (asynchronous).
 struct ConstBuffer {
   const void* data = nullptr;
   int64_t count = 0;  // elements
@@ -25,6 +26,8 @@ struct ConstBuffer {
     return {values.data(), static_cast<int64_t>(values.size()), DataTypeOf<T>(), Device::Cpu()};
   }
   int64_t bytes() const { return count * SizeOf(dtype); }
+  // Elements [offset, offset + slice_count).
+  ConstBuffer Slice(int64_t offset, int64_t slice_count) const;
   std::string ToString() const;  // "f32[1024] on cpu"
 };
 
@@ -40,15 +43,17 @@ struct Buffer {
     return {values.data(), static_cast<int64_t>(values.size()), DataTypeOf<T>(), Device::Cpu()};
   }
   // One element.
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_const_v<T>>>
   static Buffer Of(T& value) {
     return Of(absl::Span<T>(&value, 1));
   }
 
   int64_t bytes() const { return count * SizeOf(dtype); }
-  operator ConstBuffer() const { return {data, count, dtype, device}; }  // NOLINT: as T* converts to const T*
-  // Elements [offset, offset + count).
-  Buffer Slice(int64_t offset, int64_t count) const;
+  operator ConstBuffer() const {
+    return {data, count, dtype, device};
+  }  // NOLINT: as T* converts to const T*
+  // Elements [offset, offset + slice_count).
+  Buffer Slice(int64_t offset, int64_t slice_count) const;
   std::string ToString() const;  // "f32[1024] on cpu"
 };
 

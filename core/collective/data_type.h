@@ -10,8 +10,9 @@ namespace muster {
 
 enum class DataType { kF16, kBF16, kF32, kF64, kI8, kU8, kI32, kI64 };
 
-inline constexpr DataType kAllDataTypes[] = {DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64,
-                                             DataType::kI8,  DataType::kU8,   DataType::kI32, DataType::kI64};
+inline constexpr DataType kAllDataTypes[] = {DataType::kF16, DataType::kBF16, DataType::kF32,
+                                             DataType::kF64, DataType::kI8,   DataType::kU8,
+                                             DataType::kI32, DataType::kI64};
 
 // Bytes of one element.
 int64_t SizeOf(DataType dtype);
@@ -34,14 +35,38 @@ BFloat16 ToBFloat16(float value);
 // The DataType of a C++ type.
 template <class T>
 constexpr DataType DataTypeOf();
-template <> constexpr DataType DataTypeOf<Float16>() { return DataType::kF16; }
-template <> constexpr DataType DataTypeOf<BFloat16>() { return DataType::kBF16; }
-template <> constexpr DataType DataTypeOf<float>() { return DataType::kF32; }
-template <> constexpr DataType DataTypeOf<double>() { return DataType::kF64; }
-template <> constexpr DataType DataTypeOf<int8_t>() { return DataType::kI8; }
-template <> constexpr DataType DataTypeOf<uint8_t>() { return DataType::kU8; }
-template <> constexpr DataType DataTypeOf<int32_t>() { return DataType::kI32; }
-template <> constexpr DataType DataTypeOf<int64_t>() { return DataType::kI64; }
+template <>
+constexpr DataType DataTypeOf<Float16>() {
+  return DataType::kF16;
+}
+template <>
+constexpr DataType DataTypeOf<BFloat16>() {
+  return DataType::kBF16;
+}
+template <>
+constexpr DataType DataTypeOf<float>() {
+  return DataType::kF32;
+}
+template <>
+constexpr DataType DataTypeOf<double>() {
+  return DataType::kF64;
+}
+template <>
+constexpr DataType DataTypeOf<int8_t>() {
+  return DataType::kI8;
+}
+template <>
+constexpr DataType DataTypeOf<uint8_t>() {
+  return DataType::kU8;
+}
+template <>
+constexpr DataType DataTypeOf<int32_t>() {
+  return DataType::kI32;
+}
+template <>
+constexpr DataType DataTypeOf<int64_t>() {
+  return DataType::kI64;
+}
 
 }  // namespace muster
 

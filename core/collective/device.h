@@ -19,7 +19,9 @@ struct Device {
   Type type = Type::kCpu;
   int index = 0;  // 0 for the CPU
 
-  friend bool operator==(const Device& a, const Device& b) { return a.type == b.type && a.index == b.index; }
+  friend bool operator==(const Device& a, const Device& b) {
+    return a.type == b.type && a.index == b.index;
+  }
   friend bool operator!=(const Device& a, const Device& b) { return !(a == b); }
   std::string ToString() const { return type == Type::kCpu ? "cpu" : absl::StrCat("cuda:", index); }
 };

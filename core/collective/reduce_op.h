@@ -10,8 +10,8 @@ namespace muster {
 
 enum class ReduceOp { kSum, kProduct, kMin, kMax, kAverage };
 
-inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax,
-                                             ReduceOp::kAverage};
+inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin,
+                                             ReduceOp::kMax, ReduceOp::kAverage};
 
 // "sum", "product", "min", "max", "average".
 absl::string_view Name(ReduceOp op);

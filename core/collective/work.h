@@ -3,6 +3,7 @@
 #define MUSTER_CORE_COLLECTIVE_WORK_H_
 
 #include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -26,8 +27,9 @@ class WorkState {
   absl::Status result_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Move-only. The operation's buffers are the caller's again when it is terminal (`done()`, or Wait returned anything but this Wait's own DeadlineExceeded).
-// The destructor waits: every operation ends within its group's operation_timeout.
+// Move-only. The operation's buffers are the caller's again when it is terminal (`done()`, or Wait
+// returned anything but this Wait's own DeadlineExceeded). The destructor waits: every operation
+// ends within its group's operation_timeout.
 class Work {
  public:
   Work() = default;  // finished, OK
@@ -37,7 +39,8 @@ class Work {
   ~Work();
 
   bool done() const;
-  // The operation's result; DeadlineExceeded("... is still running") at `deadline`, which cancels nothing.
+  // The operation's result; DeadlineExceeded("... is still running") at `deadline`, which cancels
+  // nothing.
   absl::Status Wait(absl::Time deadline = absl::InfiniteFuture());
 
  private:

@@ -1,0 +1,49 @@
+#include "muster/core/collective/work.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace muster {
+
+void WorkState::Finish(absl::Status result) {
+  absl::MutexLock lock(&mutex_);
+  if (finished_) return;
+  result_ = std::move(result);
+  finished_ = true;
+}
+
+bool WorkState::finished() const {
+  absl::MutexLock lock(&mutex_);
+  return finished_;
+}
+
+absl::Status WorkState::Wait(absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  if (!mutex_.AwaitWithDeadline(absl::Condition(&finished_), deadline)) {
+    return absl::DeadlineExceededError(
+        "the operation is still running; waiting for it cancels nothing: wait again, or abort the "
+        "group");
+  }
+  return result_;
+}
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    Work finished_first(std::move(*this));  // its destructor waits, as ours would
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+Work::~Work() { Wait().IgnoreError(); }
+
+bool Work::done() const { return state_ == nullptr || state_->finished(); }
+
+absl::Status Work::Wait(absl::Time deadline) {
+  return state_ == nullptr ? absl::OkStatus() : state_->Wait(deadline);
+}
+
+}  // namespace muster
