@@ -63,7 +63,8 @@ jdk_package() {
 # An unpacked JDK has links into /etc, where nothing of it was unpacked.
 relink_jdk() {
   local link target
-  find "$1/usr/lib/jvm" -type l -lname '/etc/*' 2> /dev/null | while IFS= read -r link; do
+  [ -d "$1/usr/lib/jvm" ] || return 0
+  find "$1/usr/lib/jvm" -type l -lname '/etc/*' | while IFS= read -r link; do
     target=$(readlink "$link")
     [ ! -e "$1$target" ] || ln -sfn "$2$target" "$link"
   done
