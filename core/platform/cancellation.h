@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <thread>  // NOLINT(build/c++11): for std::thread::id
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -19,10 +20,13 @@ namespace muster {
 // Thread-safe. Must outlive its registrations.
 class Cancellation {
  public:
-  // Runs with the cause, at most once, on the thread that cancels. Must not block and must not touch this Cancellation.
+  // Runs with the cause, at most once, on the thread that cancels, outside of any lock. Must not block;
+  // it may reset registrations, its own too.
   using Callback = absl::AnyInvocable<void(const absl::Status& cause)>;
 
-  // Keeps a callback registered. When its destructor (or Reset) has returned, the callback is not running and will not run.
+  // Keeps a callback registered. When its destructor (or Reset) has returned, the callback is not
+  // running and will not run: Reset waits for one that runs on another thread. Called by that callback
+  // itself it does not wait. Not thread-safe itself.
   class Registration {
    public:
     Registration() = default;
@@ -42,7 +46,9 @@ class Cancellation {
   Cancellation(const Cancellation&) = delete;
   Cancellation& operator=(const Cancellation&) = delete;
 
-  // The first call wins, runs the callbacks and returns true; later ones change nothing and return false. `cause` must not be OK.
+  // The first call wins, runs the callbacks in the order of their registration and returns true; later
+  // ones change nothing and return false, perhaps while callbacks still run. An OK `cause` is a
+  // mistake; it becomes an Unknown error that says so.
   bool Cancel(absl::Status cause);
 
   // OK until cancelled, then the cause.
@@ -53,10 +59,14 @@ class Cancellation {
   Registration OnCancel(Callback callback);
 
  private:
+  void Unregister(uint64_t id);
+
   mutable absl::Mutex mutex_;
   absl::Status cause_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<uint64_t, Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
+  uint64_t running_id_ ABSL_GUARDED_BY(mutex_) = 0;  // the callback that runs now; 0: none
+  std::thread::id running_on_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

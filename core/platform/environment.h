@@ -2,6 +2,7 @@
 #ifndef MUSTER_CORE_PLATFORM_ENVIRONMENT_H_
 #define MUSTER_CORE_PLATFORM_ENVIRONMENT_H_
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,18 +15,21 @@ namespace muster {
 // An immutable set of variables. Thread-safe.
 class Environment {
  public:
+  using Variables = std::map<std::string, std::string, std::less<>>;
+
   // The process's own, copied now.
   static Environment OfProcess();
 
-  explicit Environment(std::map<std::string, std::string, std::less<>> variables) : variables_(std::move(variables)) {}
+  // Environment(Environment::Variables{{"RANK", "0"}, {"WORLD_SIZE", "2"}})
+  explicit Environment(Variables variables) : variables_(std::move(variables)) {}
 
   // The value, or nullopt where the variable is not set. A variable that is set to nothing is "".
   std::optional<std::string> Get(absl::string_view name) const;
 
-  const std::map<std::string, std::string, std::less<>>& variables() const { return variables_; }
+  const Variables& variables() const { return variables_; }
 
  private:
-  std::map<std::string, std::string, std::less<>> variables_;
+  Variables variables_;
 };
 
 }  // namespace muster
