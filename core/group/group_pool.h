@@ -20,6 +20,8 @@
 #include "muster/core/group/group.h"
 #include "muster/core/group/group_lease.h"
 #include "muster/core/group/group_spec.h"
+#include "muster/core/observe/live_groups.h"
+#include "muster/core/observe/observer.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/source_location.h"
 #include "muster/core/rendezvous/world.h"
@@ -36,19 +38,7 @@ struct PoolOptions {
   // How long to look for the store.
   absl::Duration connect_timeout = absl::Seconds(30);
   BackendRegistry* backends = nullptr;  // null: BackendRegistry::Global()
-};
-
-// One line of LiveGroups(): a group that is not in a terminal state, or one with residue.
-struct LiveGroup {
-  std::string name;
-  int64_t generation = 0;
-  std::string backend;
-  GroupState state = GroupState::kCreated;
-  int holders = 0;                   // leases out
-  std::vector<std::string> held_at;  // where each was acquired: "trainer.cc:88"
-  std::string created_at;            // where the group was: "train_test.cc:31"
-  std::string residue;               // what a backend did not give back; "" normally
-  std::string ToString() const;      // "train/1, ready, 1 holder, created at train_test.cc:31"
+  Observer* observer = nullptr;         // sees every transition; outlives the pool
 };
 
 // What a pool has done so far. Counts of this rank.
