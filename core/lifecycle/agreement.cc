@@ -1,6 +1,7 @@
 #include "muster/core/lifecycle/agreement.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,7 +114,7 @@ absl::StatusOr<Introduction> Introduction::Decode(absl::string_view text) {
       fields.Fail("an offer is not a string");
     }
   }
-  introduction.known_generation = fields.Int("known_generation");
+  introduction.known_generation = fields.IntUpTo("known_generation", std::numeric_limits<int64_t>::max() - 1);
   if (fields.Has("refusal")) introduction.refusal = lifecycle_internal::StatusFromJson(fields, "refusal");
   if (!fields.status().ok()) return fields.status();
   return introduction;

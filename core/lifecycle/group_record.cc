@@ -1,5 +1,6 @@
 #include "muster/core/lifecycle/group_record.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,10 @@ namespace muster {
 using lifecycle_internal::Dump;
 using lifecycle_internal::JsonFields;
 
+namespace {
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max() - 1;  // one more can be counted
+}
+
 std::string GroupRecord::Encode() const {
   nlohmann::json json = {{"generation", generation}, {"incarnations", incarnations}};
   if (intent.has_value()) {
@@ -18,7 +23,7 @@ std::string GroupRecord::Encode() const {
                       {"replace", intent->kind == CloseIntent::Kind::kReplace ? 1 : 0},
                       {"rank", intent->rank},
                       {"sequence", intent->sequence},
-                      {"wanted", intent->wanted}};
+                      {"wanted", lifecycle_internal::Bounded(intent->wanted)}};
   }
   if (!cause.ok()) json["cause"] = lifecycle_internal::StatusToJson(cause);
   return Dump(json);
@@ -27,7 +32,7 @@ std::string GroupRecord::Encode() const {
 absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
   JsonFields fields("group record", text);
   GroupRecord record;
-  record.generation = fields.Int("generation");
+  record.generation = fields.IntUpTo("generation", kMax);
   for (const nlohmann::json& incarnation : fields.Array("incarnations")) {
     if (!incarnation.is_number_unsigned()) {
       fields.Fail("an incarnation is not an unsigned integer");
@@ -38,10 +43,10 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
   if (fields.Has("intent")) {
     JsonFields nested("intent", fields.Object("intent"));
     CloseIntent intent;
-    intent.number = nested.Int("number");
-    intent.kind = nested.Int("replace") != 0 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
-    intent.rank = static_cast<int>(nested.Int("rank"));
-    intent.sequence = nested.Int("sequence");
+    intent.number = nested.IntUpTo("number", kMax);
+    intent.kind = nested.IntUpTo("replace", 1) == 1 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
+    intent.rank = static_cast<int>(nested.IntUpTo("rank", std::numeric_limits<int>::max()));
+    intent.sequence = nested.IntUpTo("sequence", kMax);
     intent.wanted = nested.String("wanted");
     if (!nested.status().ok()) fields.Fail(nested.status().message());
     record.intent = std::move(intent);
@@ -51,12 +56,12 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
   return record;
 }
 
-std::string CloseVote::Encode() const { return Dump({{"sequence", sequence}, {"holders", holders}}); }
+std::string CloseVote::Encode() const { return Dump({{"sequence", sequence}, {"holders", lifecycle_internal::Bounded(holders)}}); }
 
 absl::StatusOr<CloseVote> CloseVote::Decode(absl::string_view text) {
   JsonFields fields("close vote", text);
   CloseVote vote;
-  vote.sequence = fields.Int("sequence");
+  vote.sequence = fields.IntUpTo("sequence", kMax);
   vote.holders = fields.String("holders");
   if (!fields.status().ok()) return fields.status();
   return vote;

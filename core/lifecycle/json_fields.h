@@ -3,6 +3,7 @@
 #define MUSTER_CORE_LIFECYCLE_JSON_FIELDS_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,13 @@ namespace muster::lifecycle_internal {
 // Remembers the first error; after it every read gives a default. `what` is for the message ("group record").
 class JsonFields {
  public:
-  JsonFields(absl::string_view what, absl::string_view text)
-      : what_(what), json_(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false)) {
+  JsonFields(absl::string_view what, absl::string_view text) : what_(what) {
+    // The parser takes any depth; copying what it made recurses, and would end on the stack's guard page.
+    bool deep = false;
+    json_ = nlohmann::json::parse(
+        text, [&](int depth, auto, const nlohmann::json&) { return depth <= kMaxDepth || !(deep = true); },
+        /*allow_exceptions=*/false);
+    if (deep) Fail("it is nested too deeply");
     if (!json_.is_object()) Fail("it is not a JSON object");
   }
   JsonFields(absl::string_view what, nlohmann::json json) : what_(what), json_(std::move(json)) {
@@ -29,8 +35,17 @@ class JsonFields {
   int64_t Int(const char* name) {
     const nlohmann::json* field = Find(name);
     if (field == nullptr) return 0;
-    if (!field->is_number_integer()) return Fail(absl::StrCat("'", name, "' is not an integer")), 0;
+    // An integer that is written without a sign is unsigned for the parser, and may be too large for us.
+    const bool fits = field->is_number_integer() &&
+                      (!field->is_number_unsigned() || field->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
+    if (!fits) return Fail(absl::StrCat("'", name, "' is not an integer")), 0;
     return field->get<int64_t>();
+  }
+  // A count, a number or a rank.
+  int64_t IntUpTo(const char* name, int64_t limit) {
+    const int64_t value = Int(name);
+    if (value >= 0 && value <= limit) return value;
+    return Fail(absl::StrCat("'", name, "' is ", value)), 0;
   }
   uint64_t Unsigned(const char* name) {
     const nlohmann::json* field = Find(name);
@@ -61,6 +76,8 @@ class JsonFields {
   const absl::Status& status() const { return status_; }
 
  private:
+  static constexpr int kMaxDepth = 4;  // ours: an object, an object or array in it, its elements
+
   const nlohmann::json* Find(const char* name) {
     if (!status_.ok()) return nullptr;
     auto it = json_.find(name);
@@ -79,8 +96,16 @@ inline std::string Dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// What a user's message may take in the store: the record of a group is bounded, and a rank that fails with a book must not be kept
+// from telling the others.
+inline constexpr size_t kMaxTextBytes = 4096;
+inline std::string Bounded(absl::string_view text) {
+  if (text.size() <= kMaxTextBytes + 64) return std::string(text);  // room for our own note: cut once, not twice
+  return absl::StrCat(text.substr(0, kMaxTextBytes), "... (", text.size(), " bytes)");
+}
+
 inline nlohmann::json StatusToJson(const absl::Status& status) {
-  return {{"code", static_cast<int>(status.code())}, {"message", std::string(status.message())}};
+  return {{"code", static_cast<int>(status.code())}, {"message", Bounded(status.message())}};
 }
 
 // A status that is not OK.

@@ -1,0 +1,222 @@
+#include "muster/core/lifecycle/group_record.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+GroupRecord FullRecord() {
+  GroupRecord record;
+  record.generation = 7;
+  record.incarnations = {0, 42, std::numeric_limits<uint64_t>::max()};
+  CloseIntent intent;
+  intent.number = 3;
+  intent.kind = CloseIntent::Kind::kReplace;
+  intent.rank = 2;
+  intent.sequence = 41;
+  intent.wanted = "backend: 'gloo' here, 'reference' \"wanted\"\nhere";
+  record.intent = intent;
+  record.cause = absl::UnavailableError("rank 3 (host b, pid 812) was lost: killed by signal 9");
+  return record;
+}
+
+void ExpectEqual(const GroupRecord& got, const GroupRecord& want) {
+  EXPECT_EQ(got.generation, want.generation);
+  EXPECT_EQ(got.incarnations, want.incarnations);
+  EXPECT_EQ(got.cause, want.cause);
+  ASSERT_EQ(got.intent.has_value(), want.intent.has_value());
+  if (!want.intent.has_value()) return;
+  EXPECT_EQ(got.intent->number, want.intent->number);
+  EXPECT_EQ(got.intent->kind, want.intent->kind);
+  EXPECT_EQ(got.intent->rank, want.intent->rank);
+  EXPECT_EQ(got.intent->sequence, want.intent->sequence);
+  EXPECT_EQ(got.intent->wanted, want.intent->wanted);
+}
+
+// What came back from damaged text is an error or a record that survives its own round trip; never a crash.
+void ExpectNoHarm(const std::string& text) {
+  const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(text);
+  if (!record.ok()) {
+    EXPECT_EQ(record.status().code(), absl::StatusCode::kDataLoss) << text;
+    return;
+  }
+  const absl::StatusOr<GroupRecord> again = GroupRecord::Decode(record->Encode());
+  ASSERT_TRUE(again.ok()) << text;
+  ExpectEqual(*again, *record);
+}
+
+TEST(GroupRecordTest, ARecordComesBackAsItWasWritten) {
+  const absl::StatusOr<GroupRecord> full = GroupRecord::Decode(FullRecord().Encode());
+  ASSERT_TRUE(full.ok()) << full.status();
+  ExpectEqual(*full, FullRecord());
+
+  GroupRecord bare;
+  bare.generation = 1;
+  const absl::StatusOr<GroupRecord> decoded = GroupRecord::Decode(bare.Encode());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ExpectEqual(*decoded, bare);
+}
+
+TEST(GroupRecordTest, EveryCodeOfACauseComesBack) {
+  for (int code = 1; code <= 16; ++code) {
+    GroupRecord record;
+    record.cause = absl::Status(static_cast<absl::StatusCode>(code), absl::StrCat("code ", code));
+    const absl::StatusOr<GroupRecord> decoded = GroupRecord::Decode(record.Encode());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->cause, record.cause);
+  }
+}
+
+TEST(GroupRecordTest, ARecordIsOneLine) { EXPECT_THAT(FullRecord().Encode(), Not(HasSubstr("\n"))); }
+
+TEST(GroupRecordTest, EveryTruncationIsDataLoss) {
+  const std::string text = FullRecord().Encode();
+  for (size_t size = 0; size < text.size(); ++size) {
+    EXPECT_EQ(GroupRecord::Decode(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss) << text.substr(0, size);
+  }
+  EXPECT_EQ(GroupRecord::Decode(text + "}").status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(GroupRecordTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
+  const struct {
+    const char* text;
+    const char* message;
+  } kCases[] = {
+      {"", "not a JSON object"},
+      {"null", "not a JSON object"},
+      {"[1,2]", "not a JSON object"},
+      {"\xff\xfe", "not a JSON object"},
+      {R"({"incarnations":[]})", "no 'generation'"},
+      {R"({"generation":1})", "no 'incarnations'"},
+      {R"({"generation":"1","incarnations":[]})", "'generation' is not an integer"},
+      {R"({"generation":1.5,"incarnations":[]})", "'generation' is not an integer"},
+      {R"({"generation":-1,"incarnations":[]})", "'generation' is -1"},
+      {R"({"generation":18446744073709551615,"incarnations":[]})", "'generation' is not an integer"},
+      {R"({"generation":9223372036854775807,"incarnations":[]})", "'generation' is 9223372036854775807"},
+      {R"({"generation":1,"incarnations":{}})", "'incarnations' is not an array"},
+      {R"({"generation":1,"incarnations":[-1]})", "an incarnation is not an unsigned integer"},
+      {R"({"generation":1,"incarnations":["x"]})", "an incarnation is not an unsigned integer"},
+      {R"({"generation":1,"incarnations":[],"intent":null})", "'intent' is not an object"},
+      {R"({"generation":1,"incarnations":[],"intent":{}})", "no 'number'"},
+      {R"({"generation":1,"incarnations":[],"intent":{"number":1,"replace":0,"rank":4294967296,"sequence":0,"wanted":""}})",
+       "'rank' is 4294967296"},
+      {R"({"generation":1,"incarnations":[],"intent":{"number":1,"replace":2,"rank":0,"sequence":0,"wanted":""}})",
+       "'replace' is 2"},
+      {R"({"generation":1,"incarnations":[],"cause":{"code":0,"message":"fine"}})", "'cause' has the code 0"},
+      {R"({"generation":1,"incarnations":[],"cause":{"code":99,"message":"x"}})", "'cause' has the code 99"},
+      {R"({"generation":1,"incarnations":[],"cause":{"code":1,"message":7}})", "'message' is not a string"},
+  };
+  for (const auto& test : kCases) {
+    const absl::Status status = GroupRecord::Decode(test.text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << test.text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("malformed")) << test.text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(test.message)) << test.text;
+  }
+}
+
+TEST(GroupRecordTest, DeepNestingDoesNotExhaustTheStack) {
+  ExpectNoHarm(std::string(1 << 20, '['));
+  ExpectNoHarm(absl::StrCat(R"({"generation":1,"incarnations":)", std::string(1 << 18, '['), std::string(1 << 18, ']'), "}"));
+}
+
+TEST(GroupRecordTest, AnyDamageIsSurvived) {
+  const std::string text = FullRecord().Encode();
+  std::mt19937 random(7);
+  for (int round = 0; round < 20000; ++round) {
+    std::string damaged = text;
+    const int changes = 1 + random() % 4;
+    for (int i = 0; i < changes; ++i) {
+      const size_t at = random() % damaged.size();
+      switch (random() % 3) {
+        case 0: damaged[at] = static_cast<char>(random()); break;
+        case 1: damaged.erase(at, 1 + random() % 8); break;
+        case 2: damaged.insert(at, text.substr(random() % text.size(), random() % 12)); break;
+      }
+      if (damaged.empty()) break;
+    }
+    ExpectNoHarm(damaged);
+  }
+}
+
+TEST(GroupRecordTest, TextThatIsNotUtf8IsCarriedWithItsReadablePart) {
+  GroupRecord record;
+  record.cause = absl::InternalError("weights_\xff\xfe.bin is corrupt");
+  const absl::StatusOr<GroupRecord> decoded = GroupRecord::Decode(record.Encode());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->cause.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(decoded->cause.message()), HasSubstr("weights_"));
+  EXPECT_THAT(std::string(decoded->cause.message()), HasSubstr(".bin is corrupt"));
+  ExpectNoHarm(decoded->Encode());
+}
+
+// L8: one bounded record per name, whatever a user's message is.
+TEST(GroupRecordTest, ALongCauseIsCutSoThatTheRecordStaysBounded) {
+  GroupRecord record;
+  record.cause = absl::InternalError(absl::StrCat("it began like this", std::string(10 << 20, 'x')));
+  CloseIntent intent;
+  intent.wanted = std::string(10 << 20, 'w');
+  record.intent = intent;
+  const std::string text = record.Encode();
+  EXPECT_LT(text.size(), 32 << 10);
+  const absl::StatusOr<GroupRecord> decoded = GroupRecord::Decode(text);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(std::string(decoded->cause.message()), HasSubstr("it began like this"));
+  EXPECT_THAT(std::string(decoded->cause.message()), HasSubstr("(10485778 bytes)"));
+  // All ranks read the same: what was cut once is not cut again.
+  EXPECT_EQ(GroupRecord::Decode(decoded->Encode())->cause, decoded->cause);
+}
+
+TEST(CloseVoteTest, AVoteComesBackAsItWasWritten) {
+  CloseVote vote;
+  vote.sequence = 41;
+  vote.holders = "trainer.cc:88, \"a\xffz\"";
+  const absl::StatusOr<CloseVote> decoded = CloseVote::Decode(vote.Encode());
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->sequence, 41);
+  EXPECT_TRUE(absl::StartsWith(decoded->holders, "trainer.cc:88, \"a")) << decoded->holders;
+  EXPECT_EQ(CloseVote::Decode(CloseVote().Encode())->holders, "");
+}
+
+TEST(CloseVoteTest, EveryTruncationAndGarbageIsDataLoss) {
+  const std::string text = CloseVote{41, "trainer.cc:88"}.Encode();
+  for (size_t size = 0; size < text.size(); ++size) {
+    EXPECT_EQ(CloseVote::Decode(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
+  }
+  for (const char* garbage : {"x", "{}", R"({"sequence":-1,"holders":""})", R"({"sequence":1,"holders":[]})"}) {
+    EXPECT_EQ(CloseVote::Decode(garbage).status().code(), absl::StatusCode::kDataLoss) << garbage;
+  }
+}
+
+// L8: generations, names and intents never see each other's keys, also where a name holds a slash or a number.
+TEST(KeysTest, NoTwoGatherKeysAreTheSame) {
+  std::vector<std::string> keys;
+  for (const char* name : {"a", "a/1", "a/1/1", "1", "meet", "close/a"}) {
+    keys.push_back(GroupRecordKey(name));
+    keys.push_back(MeetKey(name));
+    for (int generation : {1, 2, 11}) {
+      keys.push_back(ConnectedKey(name, generation));
+      for (int intent : {1, 2, 11}) keys.push_back(VoteKey(name, generation, intent));
+    }
+  }
+  std::vector<std::string> unique = keys;
+  std::sort(unique.begin(), unique.end());
+  unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
+  EXPECT_THAT(unique, SizeIs(keys.size()));
+}
+
+}  // namespace
+}  // namespace muster
