@@ -26,8 +26,9 @@ if [ "${1:-}" = --shell ]; then
   shift
   command=("$@")
 else
-  # Not Debian's /etc/bazel/bazelrc, which may be Bazel 4's; the same places.
-  command=("$here/bazel.bin" --nosystem_rc --install_base=/usr/share/bazel --trust_install_base "$@")
+  command=("$here/bazel.bin" --install_base=/usr/share/bazel --trust_install_base "$@")
   case ${1:-} in --version | --help | "") command=("$here/bazel.bin" "$@") ;; esac
 fi
+# On a machine that has Bazel 4 too, these are 4's flags.
+[ ! -e /etc/bazel/bazelrc ] || binds+=(--ro-bind /dev/null /etc/bazel/bazelrc)
 exec bwrap --dev-bind / / "${binds[@]}" --setenv JAVA_HOME "${BAZEL7_JAVA_HOME:-$jdk}" "${command[@]}"

@@ -67,7 +67,7 @@ choose_7() {
     bazel_version=7 bazel_kind=path bazel_path=$found
     return
   fi
-  bazel_version=7 bazel_kind=unpacked7 bazel_path=$(muster_cache)/bazel7/bazel7
+  bazel_version=7 bazel_kind=unpacked7 bazel_path=$(bazel7_folder)/bazel7
   [ ! -x "$bazel_path" ] || return 0
   why_not_7=$(obstacle_to_7)
   [ -z "$why_not_7" ]

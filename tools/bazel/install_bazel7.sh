@@ -7,6 +7,8 @@ set -euo pipefail
 MUSTER_ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 # shellcheck source=tools/bazel/lib.sh
 source "$MUSTER_ROOT/tools/bazel/lib.sh"
+# shellcheck source=tools/bazel/packages.sh
+source "$MUSTER_ROOT/tools/bazel/packages.sh"
 folder=${1:?usage: install_bazel7.sh FOLDER}
 arch=$(multiarch)
 
@@ -19,17 +21,6 @@ UNNEEDED+='|libgcc-[0-9]|libstdc\+\+-[0-9]|linux-libc|dpkg-dev|make|patch|libcla
 UNNEEDED+='|libc-dev|coreutils|systemd|util-linux|fonts|ca-certificates|openssl-provider|libasan'
 UNNEEDED+='|libtsan|libhwasan|libitm|liblsan|libubsan|liblzma-dev|mawk|tar_|tzdata|media-types|bash'
 UNNEEDED+='|dash|debianutils|sed_|grep_|gzip_|debconf|junit|libproguard|velocity)'
-
-# Prints the home of a JDK of 21 or later on this machine.
-find_jdk() {
-  local home version
-  for home in "${JAVA_HOME:-}" /usr/lib/jvm/*; do
-    if ! [ -f "$home/release" ] || ! [ -x "$home/bin/java" ]; then continue; fi
-    version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$home/release")
-    if [ "${version:-0}" -ge 21 ]; then readlink -f "$home" && return; fi
-  done
-  return 1
-}
 
 # Prints the package file names (as the archive has them) that make up Bazel 7.
 closure() {

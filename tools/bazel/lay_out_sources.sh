@@ -14,7 +14,7 @@ source "$MUSTER_ROOT/tools/bazel/lib.sh"
 third_party=$MUSTER_ROOT/third_party
 sources=$(muster_cache)/sources
 user_rc=$MUSTER_ROOT/user.bazelrc
-bazel7_root=$(muster_cache)/bazel7/root
+bazel7_root=$(bazel7_folder)/root
 readonly BEGIN='# >>> written by bazelw: sources laid out on this machine'
 readonly END='# <<< written by bazelw'
 

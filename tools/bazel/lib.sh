@@ -106,6 +106,13 @@ debian_mirror() {
   echo "$mirror"
 }
 
+# Named after what makes it: checkouts that want another one do not disturb each other.
+bazel7_folder() {
+  local made_by
+  made_by=$(cat "$MUSTER_ROOT"/tools/bazel/{install_bazel7.sh,bazel7_launcher.sh} | sha256sum)
+  echo "$(muster_cache)/bazel7-${made_by:0:12}"
+}
+
 multiarch() { echo "$(uname -m)-linux-gnu"; }
 
 # with_lock COMMAND...: one at a time in all checkouts of this user; the second one waits.

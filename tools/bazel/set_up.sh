@@ -7,26 +7,17 @@ MUSTER_ROOT=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 source "$MUSTER_ROOT/tools/bazel/lib.sh"
 # shellcheck source=tools/bazel/choose_bazel.sh
 source "$MUSTER_ROOT/tools/bazel/choose_bazel.sh"
+# shellcheck source=tools/bazel/packages.sh
+source "$MUSTER_ROOT/tools/bazel/packages.sh"
 bazel_version=$1 bazel_kind=$2 bazel_path=$3 stamp=$4
 
 # Everything that apt installs, in one go, so that somebody without root sees one line to run.
 install_packages() {
-  local -a packages=(g++ libc6-dev libssl-dev)
-  case $bazel_kind in
-    debian4) packages+=("${BAZEL4_PACKAGES[@]}") ;;
-    unpacked7) packages+=(bubblewrap patchelf xz-utils) ;;
-  esac
-  if [ "$offline" = 1 ]; then
-    packages+=(patch xz-utils bzip2)
-    [ "$bazel_version" != 4 ] || packages+=("${BAZEL4_PACKAGES[@]}")
-  fi
+  local -a packages
+  mapfile -t packages < <(packages_for "$bazel_kind" "$bazel_version" "$offline")
   command -v apt-get > /dev/null || [ "$bazel_kind" != path ] || return 0  # not Debian: the user's
   apt_install "Bazel $bazel_version and the build" "${packages[@]}"
 }
-
-# bazel-bootstrap alone brings none of the rule sets.
-BAZEL4_PACKAGES=(bazel-bootstrap bazel-rules-cc bazel-rules-java bazel-rules-proto bazel-skylib
-  bazel-platforms)
 
 # 1 where the archives of third_party/deps.bzl cannot be reached.
 is_offline() {
@@ -72,7 +63,7 @@ say "setting up for Bazel $bazel_version: the archives of third_party/deps.bzl $
   [ "$offline" = 1 ] && echo "cannot be reached, laying the sources out" || echo "can be reached")"
 install_packages
 if [ "$bazel_kind" = unpacked7 ] || { [ "$bazel_version" = 7 ] && [ "$offline" = 1 ]; }; then
-  "$MUSTER_ROOT/tools/bazel/install_bazel7.sh" "$(muster_cache)/bazel7"
+  "$MUSTER_ROOT/tools/bazel/install_bazel7.sh" "$(bazel7_folder)"
 fi
 if [ "$offline" = 1 ]; then
   "$MUSTER_ROOT/tools/bazel/lay_out_sources.sh"
