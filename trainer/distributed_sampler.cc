@@ -1,0 +1,93 @@
+#include "muster/trainer/distributed_sampler.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). Not
+// <random>: the standard leaves std::shuffle's use of its generator open, and ranks may be built
+// with different libraries.
+class SplitMix64 {
+ public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+
+  uint64_t Next() {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  // Uniform in [0, bound): values of the incomplete last round are thrown away.
+  uint64_t Below(uint64_t bound) {
+    const uint64_t reject_from = ~uint64_t{0} - (~uint64_t{0} % bound + 1) % bound;
+    uint64_t value = Next();
+    while (value > reject_from) value = Next();
+    return value % bound;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace
+
+absl::StatusOr<DistributedSampler> DistributedSampler::Create(const SamplerOptions& options) {
+  if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", options.rank, " is not in a world of ", options.world_size));
+  }
+  if (options.size < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a data set of ", options.size, " samples"));
+  }
+  if (options.remainder == Remainder::kPad && options.size == 0) {
+    return absl::InvalidArgumentError("the data set is empty: there is nothing to train on");
+  }
+  if (options.remainder == Remainder::kDrop && options.size < options.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the data set has ", options.size, " samples for ", options.world_size,
+                     " ranks and the remainder is dropped, which leaves none: use fewer ranks or "
+                     "Remainder::kPad"));
+  }
+  return DistributedSampler(options);
+}
+
+DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
+  SetEpoch(0);
+}
+
+void DistributedSampler::SetEpoch(int64_t epoch) {
+  permutation_.resize(options_.size);
+  std::iota(permutation_.begin(), permutation_.end(), int64_t{0});
+  if (options_.shuffle) {
+    // The epoch goes through the generator too: seed 1 in epoch 2 is not seed 2 in epoch 1.
+    SplitMix64 random(SplitMix64(options_.seed).Next() ^ static_cast<uint64_t>(epoch));
+    for (int64_t i = options_.size - 1; i > 0; --i) {
+      std::swap(permutation_[i], permutation_[random.Below(i + 1)]);
+    }
+  }
+  const int64_t size = options_.size;
+  const int64_t world = options_.world_size;
+  int64_t entries = size;  // of all ranks, in the permutation repeated without end
+  if (options_.remainder == Remainder::kPad) entries = (size + world - 1) / world * world;
+  if (options_.remainder == Remainder::kDrop) entries = size / world * world;
+  indices_.clear();
+  for (int64_t i = options_.rank; i < entries; i += world)
+    indices_.push_back(permutation_[i % size]);
+}
+
+int64_t DistributedSampler::batches(int64_t batch_size) const {
+  return (static_cast<int64_t>(indices_.size()) + batch_size - 1) / batch_size;
+}
+
+absl::Span<const int64_t> DistributedSampler::batch(int64_t number, int64_t batch_size) const {
+  return indices().subspan(number * batch_size, batch_size);
+}
+
+}  // namespace muster

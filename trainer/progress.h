@@ -1,0 +1,64 @@
+// Tells a human how a stage goes: a bar where the output is a terminal, plain lines where it is a
+// file or a pipe.
+//
+//   fit 2/5 [=========>          ] 215/430  loss 0.4312  accuracy 0.8493  20311 samples/s (redrawn
+//   in place) fit 2/5: loss 0.4312, accuracy 0.8493, validation loss 0.4107, accuracy 0.8538, 20311
+//   samples/s, 2.7 s
+#ifndef MUSTER_TRAINER_PROGRESS_H_
+#define MUSTER_TRAINER_PROGRESS_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/trainer/metrics.h"
+
+namespace muster {
+
+// Where the text goes.
+class ProgressOutput {
+ public:
+  virtual ~ProgressOutput() = default;
+  // Whether a bar may be redrawn with carriage returns.
+  virtual bool is_terminal() const = 0;
+  virtual void Write(absl::string_view text) = 0;
+
+  // To `file` (stdout, say), which it borrows; a terminal when that is one.
+  static std::unique_ptr<ProgressOutput> OfFile(std::FILE* file);
+  // To absl's log at level INFO: the default of a library that otherwise prints nothing.
+  static std::unique_ptr<ProgressOutput> OfLog();
+};
+
+// The bar and the lines. Not thread-safe. Silent where `output` is null, as on every rank but 0.
+class Progress {
+ public:
+  // `now` is asked at each Update.
+  Progress(ProgressOutput* output, std::function<absl::Time()> now)
+      : output_(output), now_(std::move(now)) {}
+  // Takes an unfinished bar away.
+  ~Progress() { EraseBar(); }
+
+  // Draws the bar of `label` ("fit 2/5") at `done` of `total` batches, at most ten times a second;
+  // `sums` are this rank's so far. Nothing without a terminal.
+  void Update(absl::string_view label, int64_t done, int64_t total, const MetricSums& sums,
+              double samples_per_second);
+
+  // Takes the bar away and writes one line.
+  void Line(absl::string_view text);
+
+ private:
+  void EraseBar();
+
+  ProgressOutput* const output_;
+  const std::function<absl::Time()> now_;
+  absl::Time next_draw_ = absl::InfinitePast();
+  size_t drawn_ = 0;  // characters of the bar that is on the screen
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_TRAINER_PROGRESS_H_

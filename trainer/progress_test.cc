@@ -1,0 +1,136 @@
+#include "muster/trainer/progress.h"
+
+#include <cstdio>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class FakeOutput : public ProgressOutput {
+ public:
+  explicit FakeOutput(bool terminal) : terminal_(terminal) {}
+  bool is_terminal() const override { return terminal_; }
+  void Write(absl::string_view text) override { text_.append(text.data(), text.size()); }
+
+  // What was written since the last call.
+  std::string Take() { return std::exchange(text_, ""); }
+
+ private:
+  const bool terminal_;
+  std::string text_;
+};
+
+class ProgressTest : public ::testing::Test {
+ protected:
+  std::function<absl::Time()> Clock() {
+    return [this] { return now_; };
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  const MetricSums sums_ = {/*loss=*/20, /*correct=*/30, /*count=*/40};
+};
+
+TEST_F(ProgressTest, OnATerminalABarIsRedrawnInPlace) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  progress.Update("fit 2/5", 6, 24, sums_, 1234.5);
+  EXPECT_EQ(
+      output.Take(),
+      "\rfit 2/5 [======>                 ] 6/24  loss 0.5000  accuracy 0.7500  1234 samples/s");
+  now_ += absl::Seconds(1);
+  progress.Update("fit 2/5", 24, 24, sums_, 1234.5);
+  const std::string full = output.Take();
+  EXPECT_THAT(full, StartsWith("\rfit 2/5 [========================] 24/24 "));
+  EXPECT_EQ(full.find('\n'), std::string::npos);
+}
+
+TEST_F(ProgressTest, TheBarIsDrawnAtMostTenTimesASecond) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  int drawn = 0;
+  for (int i = 0; i < 1000; ++i) {  // one second
+    progress.Update("fit", i, 1000, sums_, 1);
+    if (!output.Take().empty()) ++drawn;
+    now_ += absl::Milliseconds(1);
+  }
+  EXPECT_EQ(drawn, 10);
+}
+
+TEST_F(ProgressTest, ALineReplacesTheBar) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  progress.Update("fit", 1, 2, sums_, 1);
+  const size_t width = output.Take().size() - 1;
+  progress.Line("done");
+  EXPECT_EQ(output.Take(), "\r" + std::string(width, ' ') + "\rdone\n");
+  progress.Line("again");
+  EXPECT_EQ(output.Take(), "again\n");
+}
+
+TEST_F(ProgressTest, AShorterBarLeavesNothingOfALongerOne) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  progress.Update("a long label", 1, 2, sums_, 123456);
+  const size_t width = output.Take().size();
+  now_ += absl::Seconds(1);
+  progress.Update("short", 1, 2, sums_, 1);
+  EXPECT_EQ(output.Take().size(), width);
+}
+
+TEST_F(ProgressTest, AnUnfinishedBarGoesWithItsProgress) {
+  FakeOutput output(/*terminal=*/true);
+  {
+    Progress progress(&output, Clock());
+    progress.Update("fit", 1, 2, sums_, 1);
+    output.Take();
+  }
+  EXPECT_THAT(output.Take(), EndsWith(" \r"));
+}
+
+TEST_F(ProgressTest, WithoutATerminalThereAreLinesAlone) {
+  FakeOutput output(/*terminal=*/false);
+  {
+    Progress progress(&output, Clock());
+    progress.Update("fit", 1, 2, sums_, 1);
+    EXPECT_THAT(output.Take(), IsEmpty());
+    progress.Line("fit 1/2: loss 0.5");
+    EXPECT_EQ(output.Take(), "fit 1/2: loss 0.5\n");
+  }
+  EXPECT_THAT(output.Take(), IsEmpty());
+}
+
+TEST_F(ProgressTest, WithoutAnOutputItIsSilent) {
+  Progress progress(nullptr, Clock());
+  progress.Update("fit", 1, 2, sums_, 1);
+  progress.Line("nothing");
+}
+
+TEST_F(ProgressTest, AnEmptyStageDrawsAnEmptyBar) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  progress.Update("test", 0, 0, MetricSums(), 0);
+  EXPECT_THAT(output.Take(), HasSubstr("0/0  loss 0.0000"));
+}
+
+TEST(ProgressOutputTest, AFileIsNoTerminalAndGetsEachLineAtOnce) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  auto output = ProgressOutput::OfFile(file);
+  EXPECT_FALSE(output->is_terminal());
+  output->Write("a line\n");
+  char text[16] = {};
+  EXPECT_EQ(pread(fileno(file), text, sizeof(text), 0), 7);
+  EXPECT_STREQ(text, "a line\n");
+  std::fclose(file);
+}
+
+}  // namespace
+}  // namespace muster
