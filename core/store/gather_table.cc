@@ -1,0 +1,145 @@
+#include "muster/core/store/gather_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace muster::store_internal {
+namespace {
+
+// "rank 2", "ranks 2, 3", "ranks 2, 3, 4, 5, 6, 7, 8, 9 and 92 more"
+std::string Ranks(const std::vector<int>& ranks) {
+  constexpr size_t kNamed = 8;
+  if (ranks.size() == 1) return absl::StrCat("rank ", ranks[0]);
+  const size_t named = std::min(ranks.size(), kNamed);
+  std::string text =
+      absl::StrCat("ranks ", absl::StrJoin(ranks.begin(), ranks.begin() + named, ", "));
+  if (ranks.size() > named) absl::StrAppend(&text, " and ", ranks.size() - named, " more");
+  return text;
+}
+
+}  // namespace
+
+absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
+                               absl::FunctionRef<Revision()> next_revision, Answer answer) {
+  const int rank = contribution.rank;
+  const int size = contribution.size;
+  auto found = rounds_.find(key);
+  if (found != rounds_.end()) {
+    const Round& round = found->second;
+    const auto same = round.contributions.find(rank);
+    if (same != round.contributions.end()) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          "gather \"", key, "\": duplicate rank ", rank, ": ", same->second.who, " and ",
+          contribution.who, ": each rank contributes once a round"));
+    }
+    if (round.size != size) {
+      const Contribution& other = round.contributions.begin()->second;
+      const absl::Status status = absl::InvalidArgumentError(
+          absl::StrCat("gather \"", key, "\": rank ", other.rank, " (", other.who, ") waits for ",
+                       round.size, " ranks, rank ", rank, " (", contribution.who, ") for ", size));
+      Fail(found, status, answer);
+      return status;
+    }
+  }
+  const size_t before = found == rounds_.end() ? 0 : found->second.bytes;
+  if (before + contribution.value.size() > max_bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("gather \"", key, "\": the values of ", size,
+                     " ranks together would be more than ", max_bytes_, " bytes"));
+  }
+  if (found == rounds_.end()) {
+    if (rounds_.size() >= max_rounds_) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "gather \"", key, "\": ", rounds_.size(), " gathers wait already, which is the limit"));
+    }
+    found = rounds_.emplace(std::string(key), Round()).first;
+    found->second.size = size;
+  }
+  Round& round = found->second;
+  round.bytes = before + contribution.value.size();
+  const absl::Time deadline = std::min(round.deadline, contribution.deadline);
+  round.contributions.emplace(rank, std::move(contribution));
+  SetDeadline(found, deadline);
+  if (round.contributions.size() < static_cast<size_t>(size)) return absl::OkStatus();
+
+  Round complete = Take(found);
+  GatherResult result;
+  result.revision = next_revision();
+  result.values.reserve(complete.contributions.size());
+  for (auto& [ignored, given] : complete.contributions) {
+    result.values.push_back(std::move(given.value));
+  }
+  for (const auto& [ignored, given] : complete.contributions) {
+    answer(given.waiter, absl::OkStatus(), result);
+  }
+  return absl::OkStatus();
+}
+
+void GatherTable::FailRoundsOf(Session session, absl::FunctionRef<absl::Status(int rank)> cause,
+                               Answer answer) {
+  for (auto it = rounds_.begin(); it != rounds_.end();) {
+    const auto next = std::next(it);
+    for (const auto& [rank, given] : it->second.contributions) {
+      if (given.waiter.session != session) continue;
+      Fail(it, cause(rank), answer);
+      break;
+    }
+    it = next;
+  }
+}
+
+void GatherTable::Withdraw(Session session, absl::string_view key, int rank,
+                           absl::string_view reason, Answer answer) {
+  const auto round = rounds_.find(key);
+  if (round == rounds_.end()) return;
+  const auto given = round->second.contributions.find(rank);
+  if (given == round->second.contributions.end()) return;
+  if (given->second.waiter.session != session) return;
+  Fail(round, absl::AbortedError(absl::StrCat("rank ", rank, " withdrew: ", reason)), answer);
+}
+
+void GatherTable::Expire(absl::Time now, Answer answer) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto round = rounds_.find(deadlines_.begin()->second);
+    std::vector<int> missing;
+    for (int rank = 0; rank < round->second.size; ++rank) {
+      if (round->second.contributions.count(rank) == 0) missing.push_back(rank);
+    }
+    Fail(round,
+         absl::DeadlineExceededError(absl::StrCat(Ranks(missing), " of ", round->second.size,
+                                                  " did not come to gather \"", round->first,
+                                                  "\" in time")),
+         answer);
+  }
+}
+
+absl::Time GatherTable::NextDeadline() const {
+  return deadlines_.empty() ? absl::InfiniteFuture() : deadlines_.begin()->first;
+}
+
+GatherTable::Round GatherTable::Take(Rounds::iterator round) {
+  SetDeadline(round, absl::InfiniteFuture());
+  Round taken = std::move(round->second);
+  rounds_.erase(round);
+  return taken;
+}
+
+void GatherTable::Fail(Rounds::iterator round, const absl::Status& status, Answer answer) {
+  const Round failed = Take(round);
+  for (const auto& [rank, given] : failed.contributions) {
+    answer(given.waiter, status, GatherResult());
+  }
+}
+
+void GatherTable::SetDeadline(Rounds::iterator round, absl::Time deadline) {
+  if (round->second.deadline == deadline) return;
+  if (round->second.deadline != absl::InfiniteFuture()) {
+    deadlines_.erase({round->second.deadline, round->first});
+  }
+  round->second.deadline = deadline;
+  if (deadline != absl::InfiniteFuture()) deadlines_.insert({deadline, round->first});
+}
+
+}  // namespace muster::store_internal

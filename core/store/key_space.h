@@ -1,0 +1,76 @@
+// The keys of a store's server with their revisions and owners, and the journal of what changed. Pure.
+#ifndef MUSTER_CORE_STORE_KEY_SPACE_H_
+#define MUSTER_CORE_STORE_KEY_SPACE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "muster/core/store/store.h"
+
+namespace muster::store_internal {
+
+// Thread-compatible.
+class KeySpace {
+ public:
+  // Who a key vanishes with; kNobody: with nobody.
+  using Owner = uint64_t;
+  static constexpr Owner kNobody = 0;
+
+  // At most so many keys one owner, and so many keys and bytes (keys and values) in all.
+  struct Limits {
+    size_t keys_per_owner = 16384;
+    size_t keys = 1 << 20;
+    size_t bytes = 256 << 20;
+  };
+
+  explicit KeySpace(const Limits& limits) : limits_(limits) {}
+
+  // Null when there is no such key. Valid until the next change.
+  const Entry* Find(absl::string_view key) const;
+
+  // ResourceExhausted with the limit, and nothing changed.
+  absl::Status Put(absl::string_view key, absl::string_view value, Owner owner);
+  // For the server's own keys, of which there is a bounded number.
+  void PutBeyondLimits(absl::string_view key, absl::string_view value);
+
+  void Erase(absl::string_view key);
+  void EraseAllOf(Owner owner);
+
+  std::vector<WatchEvent> Snapshot(absl::string_view prefix) const;
+
+  // What changed since the last call, in order.
+  std::vector<WatchEvent> TakeChanges();
+
+  // The next revision, which no key gets.
+  Revision Advance() { return ++revision_; }
+  Revision revision() const { return revision_; }
+  size_t size() const { return keys_.size(); }
+
+ private:
+  struct Key {
+    Entry entry;
+    Owner owner = kNobody;
+  };
+  using Keys = std::map<std::string, Key, std::less<>>;
+
+  void Write(absl::string_view key, absl::string_view value, Owner owner);
+  void EraseAt(Keys::iterator key);
+  void SetOwner(const std::string& key, Owner* current, Owner wanted);
+
+  const Limits limits_;
+  Revision revision_ = 0;
+  Keys keys_;
+  size_t bytes_ = 0;
+  std::map<Owner, std::set<std::string>> owned_;
+  std::vector<WatchEvent> changes_;
+};
+
+}  // namespace muster::store_internal
+
+#endif  // MUSTER_CORE_STORE_KEY_SPACE_H_
