@@ -26,9 +26,13 @@ if [ "${1:-}" = --shell ]; then
   shift
   command=("$@")
 else
-  command=("$here/bazel.bin" --install_base=/usr/share/bazel --trust_install_base "$@")
-  case ${1:-} in --version | --help | "") command=("$here/bazel.bin" "$@") ;; esac
+  # A server lives on in the namespace that it was started in. Another launcher has another property
+  # here, so its client starts another server.
+  command=("$here/bazel.bin" --install_base=/usr/share/bazel --trust_install_base
+    "--host_jvm_args=-Dmuster.bazel7=$here" "$@")
+  # Bazel would look for it inside itself, where Debian's has nothing.
+  if [ "${1:-}" = --version ]; then echo "bazel $(cat "$here/root/usr/share/bazel/build-label.txt")" && exit; fi
 fi
 # On a machine that has Bazel 4 too, these are 4's flags.
-[ ! -e /etc/bazel/bazelrc ] || binds+=(--ro-bind /dev/null /etc/bazel/bazelrc)
+[ ! -e /etc/bazel/bazelrc ] || binds+=(--ro-bind "$here/no.bazelrc" /etc/bazel/bazelrc)
 exec bwrap --dev-bind / / "${binds[@]}" --setenv JAVA_HOME "${BAZEL7_JAVA_HOME:-$jdk}" "${command[@]}"

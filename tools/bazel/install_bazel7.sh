@@ -64,6 +64,7 @@ relink_jdk() {
 write_launcher() {
   sed -e "s|@JDK@|$2|" -e "s|@ARCH@|$arch|" "$MUSTER_ROOT/tools/bazel/bazel7_launcher.sh" > "$1/bazel7"
   chmod +x "$1/bazel7"
+  : > "$1/no.bazelrc"
 }
 
 # bwrap binds over a folder that is there; without root it could not make one.
@@ -79,7 +80,7 @@ make_mount_points() {
 }
 
 make_mount_points
-if [ -x "$folder/bazel7" ] && "$folder/bazel7" --version > /dev/null 2>&1; then exit; fi
+[ ! -x "$folder/bazel7" ] || exit 0
 say "unpacking Bazel 7 (half a minute)"
 mkdir -p "${folder%/*}"
 tmp=$(mktemp -d "${folder%/*}/bazel7.XXXXXX")
@@ -96,5 +97,7 @@ patchelf --force-rpath --set-rpath "$folder/root/usr/lib/$arch" "$tmp/done/bazel
 write_launcher "$tmp/done" "$jdk"
 rm -rf "$folder"
 mv "$tmp/done" "$folder"
-"$folder/bazel7" --version > /dev/null || fail "the unpacked Bazel 7 does not start" \
-  "MUSTER_BAZEL=4; or say what '$folder/bazel7 --version' prints in an issue"
+quietly "$folder/bazel7" --output_user_root="$tmp/try" --batch help || {
+  rm -rf "$folder"
+  fail "the unpacked Bazel 7 does not start" "see above; MUSTER_BAZEL=4 does without it"
+}
