@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
@@ -29,7 +30,8 @@ class GroupRuntime;  // what runs the group's life; internal
 
 class Group {
  public:
-  explicit Group(std::shared_ptr<GroupRuntime> runtime);
+  // `runtime` null: an empty lease's group, whose operations all say so.
+  Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -39,7 +41,7 @@ class Group {
   const std::string& name() const;  // "train"
   int64_t generation() const;       // 1, 2, ...
   std::string id() const;           // "train/1"
-  const std::string& backend() const;  // resolved: never "auto"
+  std::string backend() const;      // resolved: never "auto"
   Capabilities capabilities() const;
   GroupState state() const;
   // OK while it is usable; else why not, as an operation would say it.
@@ -69,7 +71,13 @@ class Group {
   Work BarrierAsync();
 
  private:
+  template <class Check, class Body>
+  absl::Status Run(absl::string_view name, bool collective, const Check& check, Body body);
+  template <class Check, class Body>
+  Work RunAsync(absl::string_view name, const Check& check, Body body);
+
   std::shared_ptr<GroupRuntime> runtime_;
+  absl::Duration operation_timeout_;
 };
 
 }  // namespace muster

@@ -15,7 +15,7 @@ class LeaseRecord;  // the pool's side of a lease; internal
 // Move-only; from GroupPool::Acquire. Not thread-safe itself, but for Abort; the group behind it is. Ends once, by the first of Release, Close and the destructor.
 class GroupLease {
  public:
-  GroupLease() = default;  // empty
+  GroupLease();  // empty
   explicit GroupLease(std::unique_ptr<LeaseRecord> record);
   GroupLease(GroupLease&&) noexcept;
   GroupLease& operator=(GroupLease&&) noexcept;
@@ -23,8 +23,9 @@ class GroupLease {
   ~GroupLease();
 
   bool empty() const { return record_ == nullptr; }
-  Group& operator*() const;   // not empty
-  Group* operator->() const;  // not empty
+  // An empty lease gives a group whose every operation answers FailedPrecondition.
+  Group& operator*() const;
+  Group* operator->() const;
 
   // Gives the lease back. The group stays for the next Acquire, or closes with its last lease when the pool says so (then this blocks, at most close_timeout).
   void Release();
@@ -38,6 +39,8 @@ class GroupLease {
   void Abort(const absl::Status& cause);
 
  private:
+  void End() noexcept;
+
   std::unique_ptr<LeaseRecord> record_;
 };
 

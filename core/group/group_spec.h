@@ -29,8 +29,11 @@ struct GroupSpec {
   // InvalidArgument naming the field, its value and what is accepted.
   absl::Status Validate() const;
 
-  // "" when the two have one identity, else what differs: "backend: gloo here, reference there".
-  std::string DifferenceFrom(const GroupSpec& other) const;
+  // Field to value, as messages name them: what must be equal on all ranks, and for a live group to be reused.
+  std::map<std::string, std::string> Identity() const;
+
+  // "" when the two have one identity, else what differs: "backend is 'gloo' there and 'reference' is wanted".
+  std::string DifferenceFrom(const GroupSpec& live) const;
 };
 
 }  // namespace muster

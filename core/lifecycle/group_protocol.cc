@@ -60,6 +60,7 @@ Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t iss
     }
     case GroupState::kDraining:
       close_by_ = std::min(close_by_, now + timeout);
+      CheckSameWork(now, issued);
       break;
     default:
       break;
@@ -398,7 +399,9 @@ void GroupProtocol::HandleIntent(absl::Time now) {
   handled_intent_ = intent.number;
   voting_ = true;
   if (intent.kind == CloseIntent::Kind::kClose) {
-    want_intent_.reset();  // whoever asked first, the group closes
+    const std::optional<CloseIntent> ours = std::exchange(want_intent_, std::nullopt);  // whoever asked first, the group closes
+    if (ours.has_value() && ours->kind == CloseIntent::Kind::kClose) CheckSameWork(now, ours->sequence);
+    if (state() == GroupState::kAborting) return;
     if (state() == GroupState::kReady) {
       BeginDraining(now, options_.close_timeout, intent.sequence, ClosedBy(intent));
     } else if (intent.rank != options_.rank) {
@@ -413,6 +416,14 @@ void GroupProtocol::HandleIntent(absl::Time now) {
     close_by_ = now + options_.close_timeout;
     Do(action::AskHolders{});
   }
+}
+
+void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
+  if (record_.generation != generation() || !record_.intent.has_value() || issued >= record_.intent->sequence) return;
+  FailNow(now,
+          absl::FailedPreconditionError(absl::StrCat(ClosedBy(*record_.intent), " and rank ", options_.rank, " closed after #", issued,
+                                                     " of '", id(), "': the ranks did not do the same work")),
+          Certainty::kCause);
 }
 
 void GroupProtocol::VoteWhenDrained() {

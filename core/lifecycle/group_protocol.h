@@ -172,6 +172,8 @@ class GroupProtocol {
   void ConfirmWhenReady();
   void HandleIntent(absl::Time now);
   void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by);
+  // A rank that closes before the work after which another one closed will never do it.
+  void CheckSameWork(absl::Time now, int64_t issued);
   void VoteWhenDrained();
   void SendVote(const std::string& holders);
   void AgreeToClose(absl::Time now);

@@ -1,0 +1,50 @@
+// The small exchanges of a backend's Connect, over the job's store.
+#ifndef MUSTER_CORE_GROUP_CONNECT_STORE_H_
+#define MUSTER_CORE_GROUP_CONNECT_STORE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "muster/core/collective/backend.h"
+#include "muster/core/platform/cancellation.h"
+#include "muster/core/store/store.h"
+
+namespace muster {
+
+// Keys live under "connect/<group>/<generation>/". Thread-safe; blocks the caller, so never on the control thread.
+class GroupConnectStore final : public ConnectStore {
+ public:
+  // `id`: "train/1". The pointers outlive this object.
+  GroupConnectStore(Store* store, std::string id, int rank, int size, absl::Time deadline, Cancellation* cancellation);
+  // Clear().
+  ~GroupConnectStore() override;
+
+  absl::Status Set(absl::string_view key, absl::string_view value) override;
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override;
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key, absl::string_view value, absl::Time deadline) override;
+
+  // Deletes what this rank has set. Only when every rank has read it, or none will. Does not wait for the store.
+  void Clear();
+
+ private:
+  template <class T>
+  class Pending;
+
+  std::string Key(absl::string_view key) const;
+
+  Store* const store_;
+  const std::string id_;
+  const int rank_;
+  const int size_;
+  const absl::Time deadline_;
+  Cancellation* const cancellation_;
+  absl::Mutex mutex_;
+  std::vector<std::string> own_keys_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_GROUP_CONNECT_STORE_H_

@@ -1,0 +1,176 @@
+#include "muster/core/group/group.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "muster/core/collective/arguments.h"
+#include "muster/core/group/group_runtime.h"
+
+namespace muster {
+namespace {
+
+using Kind = OperationGate::Kind;
+
+const std::string& NoName() {
+  static const std::string* const name = new std::string;
+  return *name;
+}
+
+absl::Status EmptyLease(absl::string_view operation) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(operation, ": this lease is empty (it was released, or moved from); acquire the group again"));
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout)
+    : runtime_(std::move(runtime)), operation_timeout_(operation_timeout) {}
+
+Group::~Group() = default;
+
+int Group::rank() const { return runtime_ == nullptr ? -1 : runtime_->rank(); }
+int Group::size() const { return runtime_ == nullptr ? 0 : runtime_->size(); }
+const std::string& Group::name() const { return runtime_ == nullptr ? NoName() : runtime_->spec().name; }
+int64_t Group::generation() const { return runtime_ == nullptr ? 0 : runtime_->generation(); }
+std::string Group::id() const { return runtime_ == nullptr ? "" : runtime_->id(); }
+std::string Group::backend() const { return runtime_ == nullptr ? "" : runtime_->backend(); }
+Capabilities Group::capabilities() const { return runtime_ == nullptr ? Capabilities() : runtime_->capabilities(); }
+GroupState Group::state() const { return runtime_ == nullptr ? GroupState::kDestroyed : runtime_->state(); }
+absl::Status Group::status() const { return runtime_ == nullptr ? EmptyLease("status") : runtime_->status(); }
+
+// Every operation passes here: `check` looks at the arguments before anything is counted or moved.
+template <class Check, class Body>
+absl::Status Group::Run(absl::string_view name, bool collective, const Check& check, Body body) {
+  if (runtime_ == nullptr) return EmptyLease(name);
+  const ArgumentCheck arguments(rank(), size(), runtime_->spec().device);
+  if (absl::Status status = check(arguments); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
+  }
+  return runtime_->Run({name, collective ? Kind::kCollective : Kind::kPointToPoint, std::move(body)}, operation_timeout_);
+}
+
+template <class Check, class Body>
+Work Group::RunAsync(absl::string_view name, const Check& check, Body body) {
+  absl::Status status = runtime_ == nullptr ? EmptyLease(name) : absl::OkStatus();
+  if (status.ok()) {
+    const ArgumentCheck arguments(rank(), size(), runtime_->spec().device);
+    status = check(arguments);
+    if (status.ok()) return runtime_->RunAsync({name, Kind::kCollective, std::move(body)}, operation_timeout_);
+    status = absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
+  }
+  auto failed = std::make_shared<WorkState>();
+  failed->Finish(std::move(status));
+  return Work(std::move(failed));
+}
+
+namespace {
+absl::Status NothingToCheck(const ArgumentCheck&) { return absl::OkStatus(); }
+}  // namespace
+
+absl::Status Group::AllReduce(Buffer buffer, ReduceOp op) { return AllReduce(buffer, buffer, op); }
+
+absl::Status Group::AllReduce(ConstBuffer in, Buffer out, ReduceOp op) {
+  return Run(
+      "all_reduce", true, [&](const ArgumentCheck& check) { return check.AllReduce(in, out, op); },
+      [=](Communicator& c, const OperationOptions& o) { return c.AllReduce(in, out, op, o); });
+}
+
+absl::Status Group::Broadcast(Buffer buffer, int root) {
+  return Run(
+      "broadcast", true, [&](const ArgumentCheck& check) { return check.Broadcast(buffer, root); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Broadcast(buffer, root, o); });
+}
+
+absl::Status Group::Reduce(ConstBuffer in, Buffer out, ReduceOp op, int root) {
+  return Run(
+      "reduce", true, [&](const ArgumentCheck& check) { return check.Reduce(in, out, op, root); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Reduce(in, out, op, root, o); });
+}
+
+absl::Status Group::AllGather(ConstBuffer in, Buffer out) {
+  return Run(
+      "all_gather", true, [&](const ArgumentCheck& check) { return check.AllGather(in, out); },
+      [=](Communicator& c, const OperationOptions& o) { return c.AllGather(in, out, o); });
+}
+
+absl::Status Group::Gather(ConstBuffer in, Buffer out, int root) {
+  return Run(
+      "gather", true, [&](const ArgumentCheck& check) { return check.Gather(in, out, root); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Gather(in, out, root, o); });
+}
+
+absl::Status Group::Scatter(ConstBuffer in, Buffer out, int root) {
+  return Run(
+      "scatter", true, [&](const ArgumentCheck& check) { return check.Scatter(in, out, root); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Scatter(in, out, root, o); });
+}
+
+absl::Status Group::ReduceScatter(ConstBuffer in, Buffer out, ReduceOp op) {
+  return Run(
+      "reduce_scatter", true, [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
+      [=](Communicator& c, const OperationOptions& o) { return c.ReduceScatter(in, out, op, o); });
+}
+
+absl::Status Group::AllToAll(ConstBuffer in, Buffer out) {
+  return Run(
+      "all_to_all", true, [&](const ArgumentCheck& check) { return check.AllToAll(in, out); },
+      [=](Communicator& c, const OperationOptions& o) { return c.AllToAll(in, out, o); });
+}
+
+absl::Status Group::AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts, Buffer out, absl::Span<const int64_t> out_counts) {
+  return Run(
+      "all_to_all_v", true, [&](const ArgumentCheck& check) { return check.AllToAllV(in, in_counts, out, out_counts); },
+      [=](Communicator& c, const OperationOptions& o) { return c.AllToAllV(in, in_counts, out, out_counts, o); });
+}
+
+absl::Status Group::Barrier() {
+  return Run("barrier", true, NothingToCheck, [](Communicator& c, const OperationOptions& o) { return c.Barrier(o); });
+}
+
+absl::Status Group::Send(ConstBuffer buffer, int peer) {
+  return Run(
+      "send", false, [&](const ArgumentCheck& check) { return check.Send(buffer, peer); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Send(buffer, peer, o); });
+}
+
+absl::Status Group::Receive(Buffer buffer, int peer) {
+  return Run(
+      "receive", false, [&](const ArgumentCheck& check) { return check.Receive(buffer, peer); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Receive(buffer, peer, o); });
+}
+
+absl::Status Group::Transfer(absl::Span<const PeerTransfer> transfers) {
+  return Run(
+      "transfer", false, [&](const ArgumentCheck& check) { return check.Transfer(transfers); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Transfer(transfers, o); });
+}
+
+Work Group::AllReduceAsync(Buffer buffer, ReduceOp op) {
+  return RunAsync(
+      "all_reduce", [&](const ArgumentCheck& check) { return check.AllReduce(buffer, buffer, op); },
+      [=](Communicator& c, const OperationOptions& o) { return c.AllReduce(buffer, buffer, op, o); });
+}
+
+Work Group::BroadcastAsync(Buffer buffer, int root) {
+  return RunAsync(
+      "broadcast", [&](const ArgumentCheck& check) { return check.Broadcast(buffer, root); },
+      [=](Communicator& c, const OperationOptions& o) { return c.Broadcast(buffer, root, o); });
+}
+
+Work Group::AllGatherAsync(ConstBuffer in, Buffer out) {
+  return RunAsync(
+      "all_gather", [&](const ArgumentCheck& check) { return check.AllGather(in, out); },
+      [=](Communicator& c, const OperationOptions& o) { return c.AllGather(in, out, o); });
+}
+
+Work Group::ReduceScatterAsync(ConstBuffer in, Buffer out, ReduceOp op) {
+  return RunAsync(
+      "reduce_scatter", [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
+      [=](Communicator& c, const OperationOptions& o) { return c.ReduceScatter(in, out, op, o); });
+}
+
+Work Group::BarrierAsync() {
+  return RunAsync("barrier", NothingToCheck, [](Communicator& c, const OperationOptions& o) { return c.Barrier(o); });
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+#include "muster/core/group/group_pool.h"
+
+#include <exception>
+#include <utility>
+
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "muster/core/group/in_process_pool.h"
+#include "muster/core/group/pool_core.h"
+
+namespace muster {
+namespace {
+
+class GroupPoolImpl final : public GroupPool {
+ public:
+  explicit GroupPoolImpl(std::shared_ptr<PoolCore> core) : core_(std::move(core)) { LivePools::Global().Add(core_.get()); }
+
+  ~GroupPoolImpl() override {
+    if (core_->forked()) {
+      // The threads and sessions behind it are the parent's: a child that ends them would wait for what it does not have.
+      static_cast<void>(new std::shared_ptr<PoolCore>(std::move(core_)));
+      return;
+    }
+    End();
+    LivePools::Global().Remove(core_.get());
+  }
+
+  int rank() const override { return core_->world().rank; }
+  int world_size() const override { return core_->world().size; }
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where) override { return core_->Acquire(spec, where); }
+  std::vector<LiveGroup> LiveGroups() const override { return core_->LiveGroups(); }
+  PoolStatistics statistics() const override { return core_->statistics(); }
+  absl::Status Close(absl::Duration timeout) override { return core_->Close(timeout); }
+  void Abort(const absl::Status& cause) override { core_->Abort(cause); }
+
+ private:
+  void End() {
+    if (std::uncaught_exceptions() > exceptions_at_birth_) {
+      return core_->Abort(absl::AbortedError(absl::StrCat("rank ", rank(), " left: \"an exception\"")));
+    }
+    if (const std::string holders = core_->Holders(); !holders.empty()) {
+      LOG(WARNING) << "rank " << rank() << " destroys its pool while " << holders << " is held: aborting it";
+      return core_->Abort(absl::AbortedError(absl::StrCat("rank ", rank(), " destroyed its pool while it held ", holders)));
+    }
+    if (absl::Status status = core_->Close(core_->options().close_timeout); !status.ok()) {
+      LOG(WARNING) << "rank " << rank() << " closed its pool: " << status.message();
+    }
+  }
+
+  std::shared_ptr<PoolCore> core_;
+  const int exceptions_at_birth_ = std::uncaught_exceptions();
+};
+
+absl::StatusOr<std::unique_ptr<GroupPool>> MakePool(const World& world, const PoolOptions& options,
+                                                    absl::StatusOr<JobConnection> connection) {
+  if (!connection.ok()) return connection.status();
+  auto core = std::make_shared<PoolCore>(world, options, *std::move(connection));
+  if (absl::Status joined = core->Join(); !joined.ok()) {
+    core->Abort(joined);
+    return joined;
+  }
+  return std::make_unique<GroupPoolImpl>(std::move(core));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::FromEnvironment(PoolOptions options) {
+  absl::StatusOr<World> world = WorldFromEnvironment(Environment::OfProcess());
+  if (!world.ok()) return world.status();
+  return Create(*world, options);
+}
+
+absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world, PoolOptions options) {
+  if (absl::Status valid = world.Validate(); !valid.ok()) return valid;
+  return MakePool(world, options, OpenJobConnection(world, options.connect_timeout, options.heartbeat_timeout));
+}
+
+absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size, MemoryStoreServer& server, PoolOptions options) {
+  World world;
+  world.rank = world.local_rank = rank;
+  world.size = world.local_size = size;
+  world.launcher = "in process";
+  return MakePool(world, options, OpenJobConnection(world, server));
+}
+
+}  // namespace muster

@@ -1,0 +1,468 @@
+#include "muster/core/group/group_runtime.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "muster/core/platform/monotonic_clock.h"
+
+namespace muster {
+namespace {
+
+GroupProtocol::Options ProtocolOptions(const GroupRuntime::Options& options) {
+  GroupProtocol::Options protocol;
+  protocol.name = options.spec.name;
+  protocol.rank = options.rank;
+  protocol.size = options.size;
+  protocol.introduction = options.introduction;
+  protocol.setup_timeout = options.spec.setup_timeout;
+  protocol.close_timeout = options.spec.close_timeout;
+  protocol.cause_window = options.spec.cause_window;
+  return protocol;
+}
+
+}  // namespace
+
+GroupRuntime::GroupRuntime(Options options)
+    : options_(std::move(options)),
+      gate_(absl::FailedPreconditionError("the group is not ready yet")),
+      protocol_(ProtocolOptions(options_)) {}
+
+GroupRuntime::~GroupRuntime() = default;
+
+// --- the life
+
+void GroupRuntime::Start() {
+  options_.executor->Post([self = shared_from_this()] {
+    self->self_ = self;
+    self->options_.news->Subscribe(self->options_.spec.name, self.get());
+    self->Execute(self->protocol_.Start(self->options_.executor->Now()));
+    self->options_.news->TellSessions(self.get());
+  });
+}
+
+absl::Status GroupRuntime::WaitReady() {
+  absl::MutexLock lock(&mutex_);
+  const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return was_ready_ || IsTerminal(state_);
+  };
+  mutex_.Await(absl::Condition(&settled));
+  return was_ready_ ? absl::OkStatus() : cause_;
+}
+
+absl::Status GroupRuntime::WaitTerminal() {
+  absl::MutexLock lock(&mutex_);
+  const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return IsTerminal(state_); };
+  mutex_.Await(absl::Condition(&ended));
+  return state_ == GroupState::kDestroyed ? absl::OkStatus() : cause_;
+}
+
+void GroupRuntime::BeginClose(absl::Duration timeout) {
+  // Sealed on the caller's thread: no operation slips in between the number and the news of the close.
+  const int64_t issued = gate_.Seal(absl::StrCat("rank ", options_.rank, " closed"));
+  Step([timeout, issued](GroupProtocol& protocol, absl::Time now) { return protocol.Close(now, timeout, issued); });
+}
+
+void GroupRuntime::BeginAbort(const absl::Status& cause) {
+  Step([cause](GroupProtocol& protocol, absl::Time now) { return protocol.Fail(now, cause, Certainty::kCause); });
+}
+
+void GroupRuntime::Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused) {
+  Step([this, wanted, refused = std::move(refused)](GroupProtocol& protocol, absl::Time now) {
+    refused_ = refused;
+    return protocol.Propose(now, wanted);
+  });
+}
+
+void GroupRuntime::Step(absl::AnyInvocable<Actions(GroupProtocol&, absl::Time)> step) {
+  options_.executor->Post([self = shared_from_this(), step = std::move(step)]() mutable {
+    self->Execute(step(self->protocol_, self->options_.executor->Now()));
+  });
+}
+
+void GroupRuntime::OnRecord(Revision revision, const GroupRecord& record) {
+  Execute(protocol_.OnRecord(options_.executor->Now(), revision, record));
+}
+
+void GroupRuntime::OnSession(const SessionRecord& session) { Execute(protocol_.OnSession(options_.executor->Now(), session)); }
+
+void GroupRuntime::OnStoreLost(const absl::Status& why) { Execute(protocol_.OnStoreLost(options_.executor->Now(), why)); }
+
+// --- the actions. Each answer comes to the protocol by a later task of the control thread, never inside this loop.
+
+void GroupRuntime::Execute(Actions actions) {
+  const std::shared_ptr<GroupRuntime> keep = shared_from_this();  // a terminal state lets go of self_
+  for (Action& action : actions) {
+    std::visit([this](auto& alternative) { Do(alternative); }, action);
+  }
+}
+
+void GroupRuntime::Do(action::Meet& action) {
+  options_.store->Gather(action.key, options_.rank, options_.size, action.value, action.deadline,
+                         [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
+                           self->Execute(self->protocol_.OnMet(self->options_.executor->Now(), std::move(result)));
+                         });
+}
+
+void GroupRuntime::Do(action::Confirm& action) {
+  options_.store->Gather(action.key, options_.rank, options_.size, "", action.deadline,
+                         [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
+                           self->Execute(self->protocol_.OnAllConnected(self->options_.executor->Now(), std::move(result)));
+                         });
+}
+
+void GroupRuntime::Do(action::Vote& action) {
+  options_.store->Gather(action.key, options_.rank, options_.size, action.value, action.deadline,
+                         [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
+                           self->Execute(self->protocol_.OnVotes(self->options_.executor->Now(), std::move(result)));
+                         });
+}
+
+void GroupRuntime::Do(action::Withdraw& action) { options_.store->Withdraw(action.key, options_.rank, action.reason); }
+
+void GroupRuntime::Do(action::WriteRecord& action) {
+  // The protocol has a bound of its own on a failure's cause; the store's deadline only ends the request.
+  const absl::Time deadline = options_.executor->Now() + options_.spec.close_timeout;
+  options_.store->CompareAndSet(GroupRecordKey(options_.spec.name), action.expected, action.record.Encode(), Lifetime::kPersistent,
+                                deadline, [self = shared_from_this()](absl::StatusOr<CompareAndSetResult> result) {
+                                  self->Execute(self->protocol_.OnRecordWritten(self->options_.executor->Now(), std::move(result)));
+                                });
+}
+
+void GroupRuntime::Do(action::Connect& action) {
+  const std::string group = protocol_.id();
+  {
+    absl::MutexLock lock(&mutex_);
+    generation_ = action.agreement.generation;
+    backend_ = action.agreement.backend;
+  }
+  connect_store_ = std::make_unique<GroupConnectStore>(options_.store, group, options_.rank, options_.size, action.deadline,
+                                                       &connect_cancellation_);
+  ConnectContext context;
+  context.rank = options_.rank;
+  context.size = options_.size;
+  context.group = group;
+  context.device = options_.spec.device;
+  context.options = options_.spec.backend_options;
+  context.bind_address = options_.bind_address;
+  context.store = connect_store_.get();
+  context.deadline = action.deadline;
+  context.cancellation = &connect_cancellation_;
+  RunOnHelper(
+      [this, context, name = action.agreement.backend]() -> absl::Status {
+        absl::StatusOr<Backend*> backend = options_.backends->Find(name);
+        if (!backend.ok()) return backend.status();
+        absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*backend)->Connect(context);
+        if (!communicator.ok()) return communicator.status();
+        absl::MutexLock lock(&mutex_);
+        communicator_ = *std::move(communicator);
+        capabilities_ = (*backend)->capabilities();
+        return absl::OkStatus();
+      },
+      [this](absl::Status result) {
+        ReleaseWhenUnused();
+        Execute(protocol_.OnConnected(options_.executor->Now(), std::move(result)));
+      });
+}
+
+void GroupRuntime::Do(action::Drain& action) {
+  closed_by_ = action.closed_by;
+  const bool drains = gate_.Drain(action.sequence, action.closed_by, [weak = weak_from_this()](int64_t completed) {
+    if (auto self = weak.lock()) {
+      self->Step([completed](GroupProtocol& protocol, absl::Time) { return protocol.OnDrained(completed); });
+    }
+  });
+  if (drains) return;
+  Step([why = absl::FailedPreconditionError(absl::StrCat(action.closed_by, ", and rank ", options_.rank, " was in ", gate_.Inside(),
+                                                         " of ", protocol_.id()))](GroupProtocol& protocol, absl::Time now) {
+    return protocol.Fail(now, why, Certainty::kCause);
+  });
+}
+
+void GroupRuntime::Do(action::AskHolders&) {
+  Step([holders = options_.ask_holders()](GroupProtocol& protocol, absl::Time) { return protocol.OnHolders(holders); });
+}
+
+void GroupRuntime::Do(action::Finalize& action) {
+  gate_.Refuse(absl::FailedPreconditionError(
+      absl::StrCat("the group is closed: ", closed_by_.empty() ? "another one took its name" : closed_by_)));
+  std::shared_ptr<Communicator> communicator;
+  {
+    absl::MutexLock lock(&mutex_);
+    communicator = communicator_;
+  }
+  RunOnHelper(
+      [this, communicator = std::move(communicator), deadline = action.deadline]() mutable {
+        absl::Status status = communicator->Finalize(deadline);
+        communicator.reset();
+        return status;
+      },
+      [this](absl::Status result) {
+        const bool finalized = result.ok();
+        Execute(protocol_.OnFinalized(options_.executor->Now(), std::move(result)));
+        if (finalized) release_wanted_ = true;
+        ReleaseWhenUnused();
+      });
+}
+
+void GroupRuntime::Do(action::AbortBackend& action) {
+  std::shared_ptr<Communicator> communicator;
+  {
+    absl::MutexLock lock(&mutex_);
+    communicator = communicator_;
+  }
+  connect_cancellation_.Cancel(action.cause);
+  if (communicator != nullptr) communicator->Abort(action.cause);
+  release_wanted_ = true;
+  ReleaseWhenUnused();
+}
+
+void GroupRuntime::Do(action::NameResidue&) {
+  std::shared_ptr<Communicator> communicator;
+  {
+    absl::MutexLock lock(&mutex_);
+    communicator = communicator_;
+    const std::string inside = gate_.Inside();
+    residue_ = absl::StrCat(backend_, " did not give back ", communicator == nullptr ? "its set-up" : communicator->Held().ToString(),
+                            inside.empty() ? "" : absl::StrCat(" (", inside, " never returned)"), " within ",
+                            absl::FormatDuration(options_.spec.close_timeout));
+    LOG(ERROR) << "group " << protocol_.id() << ": " << residue_;
+  }
+  release_started_ = true;
+  helper_.Abandon();
+  queue_thread_.Abandon();
+  Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
+}
+
+void GroupRuntime::Do(action::WakeAt& action) {
+  options_.executor->Cancel(timer_);
+  timer_ = 0;
+  if (action.when == absl::InfiniteFuture()) return;
+  timer_ = options_.executor->PostAt(action.when, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->Execute(self->protocol_.OnTimer(self->options_.executor->Now()));
+  });
+}
+
+void GroupRuntime::Do(action::Enter& action) {
+  if (options_.observer != nullptr) {
+    options_.observer->OnTransition({protocol_.id(), options_.rank, action.from, action.event, action.to, options_.executor->Now(),
+                                     protocol_.cause()});
+  }
+  if (action.to == GroupState::kReady) {
+    connect_store_.reset();  // every rank has read what it needed
+    gate_.Open();
+  }
+  if (IsTerminal(action.to)) LetGo();
+  {
+    absl::MutexLock lock(&mutex_);
+    state_ = action.to;
+    if (action.to == GroupState::kReady) was_ready_ = true;
+  }
+  options_.changed();
+}
+
+void GroupRuntime::Do(action::CauseResolved& action) {
+  gate_.Refuse(action.cause, /*replace=*/true);
+  absl::MutexLock lock(&mutex_);
+  cause_ = action.cause;
+}
+
+void GroupRuntime::Do(action::ProposalRefused& action) {
+  options_.vote_ended();
+  if (refused_) std::exchange(refused_, nullptr)(action.why);
+  options_.changed();
+}
+
+void GroupRuntime::RunOnHelper(absl::AnyInvocable<absl::Status()> task, absl::AnyInvocable<void(absl::Status)> then) {
+  helper_busy_ = true;
+  // The thread's last act gives its reference away, so it is never the one that destroys this object (and would join itself).
+  auto finish = [](std::shared_ptr<GroupRuntime> self, absl::AnyInvocable<void(absl::Status)> then, absl::Status result) {
+    Executor* const executor = self->options_.executor;
+    executor->Post([self = std::move(self), then = std::move(then), result = std::move(result)]() mutable {
+      self->helper_busy_ = false;
+      then(std::move(result));
+    });
+  };
+  auto shared_then = std::make_shared<absl::AnyInvocable<void(absl::Status)>>(std::move(then));
+  absl::Status started = helper_.Start([self = shared_from_this(), task = std::move(task), shared_then, finish]() mutable {
+    absl::Status result = task();
+    task = nullptr;
+    finish(std::move(self), std::move(*shared_then), std::move(result));
+  });
+  if (!started.ok()) finish(shared_from_this(), std::move(*shared_then), started);
+}
+
+void GroupRuntime::ReleaseWhenUnused() {
+  if (!release_wanted_ || release_started_ || helper_busy_ || !gate_.idle()) return;
+  release_started_ = true;
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    queue_ends_ = true;
+  }
+  std::shared_ptr<Communicator> communicator;
+  {
+    absl::MutexLock lock(&mutex_);
+    communicator = std::move(communicator_);
+    communicator_ = nullptr;
+  }
+  connect_store_.reset();
+  if (communicator == nullptr) {
+    Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
+    return;
+  }
+  RunOnHelper(
+      [this, communicator = std::move(communicator)]() mutable {
+        queue_thread_.Join();
+        communicator.reset();
+        return absl::OkStatus();
+      },
+      [this](absl::Status result) {
+        if (!result.ok()) LOG(ERROR) << "group " << protocol_.id() << ": its communicator was released on the control thread: " << result;
+        Execute(protocol_.OnReleased());
+      });
+}
+
+void GroupRuntime::LetGo() {
+  options_.executor->Cancel(timer_);
+  timer_ = 0;
+  options_.news->Unsubscribe(this);
+  refused_ = nullptr;
+  helper_.Join();
+  self_.reset();
+}
+
+// --- the work
+
+absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status& status) const {
+  return absl::Status(status.code(), absl::StrCat(label, " of ", id(), ": ", status.message()));
+}
+
+absl::Status GroupRuntime::WaitCause() const {
+  absl::MutexLock lock(&mutex_);
+  const auto resolved = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !cause_.ok(); };
+  mutex_.Await(absl::Condition(&resolved));
+  return cause_;
+}
+
+absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
+  absl::StatusOr<OperationGate::Ticket> ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kBlocking);
+  if (!ticket.ok()) {
+    return Labelled(operation.name, state() == GroupState::kAborting ? WaitCause() : ticket.status());
+  }
+  if (ticket->mode == OperationGate::Mode::kBlocking) return RunOne(operation, *ticket, timeout);
+  auto work = std::make_shared<WorkState>();
+  absl::Status queued = Enqueue(std::move(operation), *std::move(ticket), timeout, work);
+  return queued.ok() ? work->Wait(absl::InfiniteFuture()) : queued;
+}
+
+Work GroupRuntime::RunAsync(Operation operation, absl::Duration timeout) {
+  auto work = std::make_shared<WorkState>();
+  absl::StatusOr<OperationGate::Ticket> ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kQueued);
+  absl::Status status = ticket.ok() ? Enqueue(std::move(operation), *std::move(ticket), timeout, work)
+                                    : Labelled(operation.name, ticket.status());
+  if (!status.ok()) work->Finish(std::move(status));
+  return Work(std::move(work));
+}
+
+absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Ticket& ticket, absl::Duration timeout) {
+  std::shared_ptr<Communicator> communicator;
+  {
+    absl::MutexLock lock(&mutex_);
+    communicator = communicator_;
+  }
+  absl::Status status = absl::UnavailableError("the group was aborted");
+  if (communicator != nullptr) {
+    OperationOptions options;
+    options.deadline = MonotonicNow() + timeout;
+    status = operation.run(*communicator, options);
+  }
+  communicator.reset();
+  const bool failed = !status.ok() && !absl::IsUnimplemented(status);
+  if (failed) {
+    // Before Leave: a close that waits for this operation must find the failure first.
+    absl::Status why = status;
+    Certainty certainty = Certainty::kSuspicion;
+    if (absl::IsDeadlineExceeded(status)) {
+      why = absl::DeadlineExceededError(absl::StrCat(ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
+                                                     " on rank ", options_.rank, ": ", status.message()));
+      certainty = Certainty::kCause;
+    } else if (absl::IsInvalidArgument(status)) {
+      certainty = Certainty::kCause;
+    }
+    Step([why, certainty](GroupProtocol& protocol, absl::Time now) { return protocol.Fail(now, why, certainty); });
+  }
+  gate_.Leave(ticket);
+  if (failed || state() == GroupState::kAborting) {
+    options_.executor->Post([self = shared_from_this()] { self->ReleaseWhenUnused(); });
+  }
+  if (failed) status = WaitCause();
+  return status.ok() ? status : Labelled(ticket.label, status);
+}
+
+absl::Status GroupRuntime::Enqueue(Operation operation, OperationGate::Ticket ticket, absl::Duration timeout,
+                                   std::shared_ptr<WorkState> work) {
+  absl::MutexLock lock(&queue_mutex_);
+  if (!queue_started_) {
+    // The queue ends before the group is terminal, and the group holds itself until then.
+    absl::Status started = queue_thread_.Start([this] { RunQueue(); });
+    if (!started.ok()) {
+      gate_.Leave(ticket);
+      return Labelled(ticket.label, started);
+    }
+    queue_started_ = true;
+  }
+  queue_.push_back({std::move(operation), std::move(ticket), timeout, std::move(work)});
+  return absl::OkStatus();
+}
+
+void GroupRuntime::RunQueue() {
+  const auto awake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) { return !queue_.empty() || queue_ends_; };
+  while (true) {
+    Queued next;
+    {
+      absl::MutexLock lock(&queue_mutex_);
+      queue_mutex_.Await(absl::Condition(&awake));
+      if (queue_.empty()) return;
+      next = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    next.work->Finish(RunOne(next.operation, next.ticket, next.timeout));
+  }
+}
+
+// --- what it is
+
+std::string GroupRuntime::id() const {
+  absl::MutexLock lock(&mutex_);
+  return generation_ == 0 ? options_.spec.name : absl::StrCat(options_.spec.name, "/", generation_);
+}
+
+int64_t GroupRuntime::generation() const {
+  absl::MutexLock lock(&mutex_);
+  return generation_;
+}
+
+std::string GroupRuntime::backend() const {
+  absl::MutexLock lock(&mutex_);
+  return backend_;
+}
+
+Capabilities GroupRuntime::capabilities() const {
+  absl::MutexLock lock(&mutex_);
+  return capabilities_;
+}
+
+GroupState GroupRuntime::state() const {
+  absl::MutexLock lock(&mutex_);
+  return state_;
+}
+
+absl::Status GroupRuntime::status() const { return gate_.status(); }
+
+std::string GroupRuntime::residue() const {
+  absl::MutexLock lock(&mutex_);
+  return residue_;
+}
+
+}  // namespace muster

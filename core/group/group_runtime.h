@@ -1,0 +1,169 @@
+// Runs the life of one generation on this rank: executes what GroupProtocol decides, and lets operations through.
+//
+// Three kinds of threads meet here. The control thread runs the protocol and everything named On...; callers' threads run blocking operations, or wait;
+// helper threads run what blocks inside a backend. No lock is held over anything that blocks.
+#ifndef MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
+#define MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "muster/core/collective/backend.h"
+#include "muster/core/collective/communicator.h"
+#include "muster/core/collective/work.h"
+#include "muster/core/group/connect_store.h"
+#include "muster/core/group/group_spec.h"
+#include "muster/core/group/helper_thread.h"
+#include "muster/core/group/operation_gate.h"
+#include "muster/core/group/store_news.h"
+#include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/observe/observer.h"
+#include "muster/core/platform/cancellation.h"
+#include "muster/core/platform/executor.h"
+
+namespace muster {
+
+// Thread-safe. Made by a pool, held by its entry and by leases; keeps itself alive until the group is terminal.
+class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>, private StoreNews::Listener {
+ public:
+  struct Options {
+    GroupSpec spec;
+    int rank = 0;
+    int size = 1;
+    Introduction introduction;
+    std::string bind_address;
+    Executor* executor = nullptr;
+    Store* store = nullptr;
+    std::shared_ptr<StoreNews> news;
+    BackendRegistry* backends = nullptr;
+    Observer* observer = nullptr;  // may be null
+    // All on the control thread. The answer to a proposal to replace the group: who holds it here, "" for nobody; the group must not be handed out then
+    // until the vote has ended.
+    std::function<std::string()> ask_holders;
+    std::function<void()> vote_ended;
+    // Something that a waiting Acquire looks at has changed.
+    std::function<void()> changed;
+  };
+
+  // One operation: what to call it, and how to run it.
+  struct Operation {
+    absl::string_view name;  // "all_reduce"; static storage
+    OperationGate::Kind kind = OperationGate::Kind::kCollective;
+    absl::AnyInvocable<absl::Status(Communicator&, const OperationOptions&)> run;
+  };
+
+  explicit GroupRuntime(Options options);
+  ~GroupRuntime() override;
+
+  // --- the life
+  void Start();
+  // OK once ready; else the cause, when the set-up has been undone.
+  absl::Status WaitReady();
+  void BeginClose(absl::Duration timeout);
+  void BeginAbort(const absl::Status& cause);
+  // Returns when the group is terminal, which every Begin... above brings about within its bound: OK when it was destroyed, else the cause. Every caller gets the same.
+  absl::Status WaitTerminal();
+  // Starts the vote on giving the name free. It ends with the group, or `refused` gets the reason (on the control thread).
+  void Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused);
+
+  // --- the work
+  absl::Status Run(Operation operation, absl::Duration timeout);
+  Work RunAsync(Operation operation, absl::Duration timeout);
+
+  // --- what it is. Constant once it is ready.
+  const GroupSpec& spec() const { return options_.spec; }
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+  std::string id() const;
+  int64_t generation() const;
+  std::string backend() const;  // resolved; "" before the ranks have met
+  Capabilities capabilities() const;
+  GroupState state() const;
+  absl::Status status() const;
+  std::string residue() const;
+
+ private:
+  // StoreNews::Listener, on the control thread.
+  void OnRecord(Revision revision, const GroupRecord& record) override;
+  void OnSession(const SessionRecord& session) override;
+  void OnStoreLost(const absl::Status& why) override;
+
+  // Posts a step of the protocol to the control thread.
+  void Step(absl::AnyInvocable<Actions(GroupProtocol&, absl::Time)> step);
+  void Execute(Actions actions);
+  void Do(action::Meet& action);
+  void Do(action::Confirm& action);
+  void Do(action::Vote& action);
+  void Do(action::Withdraw& action);
+  void Do(action::WriteRecord& action);
+  void Do(action::Connect& action);
+  void Do(action::Drain& action);
+  void Do(action::AskHolders& action);
+  void Do(action::Finalize& action);
+  void Do(action::AbortBackend& action);
+  void Do(action::NameResidue& action);
+  void Do(action::WakeAt& action);
+  void Do(action::Enter& action);
+  void Do(action::CauseResolved& action);
+  void Do(action::ProposalRefused& action);
+
+  // On the control thread. Runs `task` on the helper thread and `then` back here; when there is no thread, `then` alone with the error.
+  void RunOnHelper(absl::AnyInvocable<absl::Status()> task, absl::AnyInvocable<void(absl::Status)> then);
+  void ReleaseWhenUnused();
+  void LetGo();
+
+  absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket, absl::Duration timeout);
+  absl::Status WaitCause() const;
+  absl::Status Labelled(absl::string_view label, const absl::Status& status) const;
+  absl::Status Enqueue(Operation operation, OperationGate::Ticket ticket, absl::Duration timeout, std::shared_ptr<WorkState> work);
+  void RunQueue();
+
+  const Options options_;
+  OperationGate gate_;
+
+  // The control thread's alone.
+  GroupProtocol protocol_;
+  Executor::TimerId timer_ = 0;
+  HelperThread helper_;
+  bool helper_busy_ = false;
+  bool release_wanted_ = false;
+  bool release_started_ = false;
+  Cancellation connect_cancellation_;
+  std::unique_ptr<GroupConnectStore> connect_store_;
+  std::shared_ptr<GroupRuntime> self_;  // while the group is not terminal
+  std::function<void(const absl::Status&)> refused_;
+  std::string closed_by_;
+
+  mutable absl::Mutex mutex_;
+  GroupState state_ ABSL_GUARDED_BY(mutex_) = GroupState::kCreated;
+  int64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string backend_ ABSL_GUARDED_BY(mutex_);
+  Capabilities capabilities_ ABSL_GUARDED_BY(mutex_);
+  absl::Status cause_ ABSL_GUARDED_BY(mutex_);  // known for good
+  std::string residue_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Communicator> communicator_ ABSL_GUARDED_BY(mutex_);
+  bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // The group's own thread, for asynchronous operations.
+  struct Queued {
+    Operation operation;
+    OperationGate::Ticket ticket;
+    absl::Duration timeout;
+    std::shared_ptr<WorkState> work;
+  };
+  HelperThread queue_thread_;
+  mutable absl::Mutex queue_mutex_;
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(queue_mutex_);
+  bool queue_started_ ABSL_GUARDED_BY(queue_mutex_) = false;
+  bool queue_ends_ ABSL_GUARDED_BY(queue_mutex_) = false;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_GROUP_GROUP_RUNTIME_H_

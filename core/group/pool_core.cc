@@ -1,0 +1,439 @@
+#include "muster/core/group/pool_core.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "muster/core/platform/fork_guard.h"
+#include "muster/core/platform/monotonic_clock.h"
+
+namespace muster {
+namespace {
+
+// What "auto" prefers, best first; backends that are not named here come after these, in the order of their names.
+std::vector<std::string> PreferredBackends(Device device) {
+  if (device.type == Device::Type::kCuda) return {"nccl"};
+  return {"gloo", "reference"};
+}
+
+std::vector<std::string> Offers(const BackendRegistry& backends, const GroupSpec& spec) {
+  std::vector<std::string> candidates = PreferredBackends(spec.device);
+  for (const std::string& name : backends.Names()) {
+    if (std::find(candidates.begin(), candidates.end(), name) == candidates.end()) candidates.push_back(name);
+  }
+  std::vector<std::string> offers;
+  for (const std::string& name : candidates) {
+    absl::StatusOr<Backend*> backend = backends.Find(name);
+    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok()) offers.push_back(name);
+  }
+  return offers;
+}
+
+}  // namespace
+
+LeaseRecord::LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime, uint64_t id, const GroupSpec& spec)
+    : core_(std::move(core)),
+      runtime_(std::move(runtime)),
+      id_(id),
+      close_timeout_(spec.close_timeout),
+      exceptions_at_birth_(std::uncaught_exceptions()),
+      group_(runtime_, spec.operation_timeout) {}
+
+bool LeaseRecord::unwinding() const { return std::uncaught_exceptions() > exceptions_at_birth_; }
+
+PoolCore::PoolCore(const World& world, PoolOptions options, JobConnection connection)
+    : world_(world),
+      options_(options),
+      backends_(options.backends != nullptr ? *options.backends : BackendRegistry::Global()),
+      fork_generation_(ForkGeneration()),
+      connection_(std::move(connection)),
+      news_(std::make_shared<StoreNews>(connection_.store.get())) {}
+
+PoolCore::~PoolCore() = default;
+
+bool PoolCore::forked() const { return fork_generation_ != ForkGeneration(); }
+
+absl::Status PoolCore::Join() {
+  struct Joined {
+    absl::Mutex mutex;
+    std::optional<absl::Status> status ABSL_GUARDED_BY(mutex);
+  };
+  auto joined = std::make_shared<Joined>();
+  connection_.control->Post([news = news_, joined] {
+    news->Start([joined](absl::Status status) {
+      absl::MutexLock lock(&joined->mutex);
+      joined->status = std::move(status);
+    });
+  });
+  absl::MutexLock lock(&joined->mutex);
+  const auto done = [&joined]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return joined->status.has_value(); };
+  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout)) return *joined->status;
+  return absl::DeadlineExceededError(absl::StrCat("the store at ", world_.store_address, " did not answer within ",
+                                                  absl::FormatDuration(options_.connect_timeout)));
+}
+
+NamedGroup PoolCore::Look(const GroupSpec& spec) const {
+  NamedGroup group;
+  auto it = entries_.find(spec.name);
+  if (it == entries_.end()) return group;
+  const Entry& entry = it->second;
+  group.exists = true;
+  group.id = entry.runtime->id();
+  group.state = entry.runtime->state();
+  group.voting = entry.voting;
+  group.holders = JoinHolders(entry.holders);
+  group.difference = spec.DifferenceFrom(entry.runtime->spec());
+  return group;
+}
+
+std::string PoolCore::JoinHolders(const std::vector<Holder>& holders) {
+  return absl::StrJoin(holders, ", ", [](std::string* out, const Holder& holder) { out->append(holder.where); });
+}
+
+std::string PoolCore::Holders() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::string> all;
+  for (const auto& [name, entry] : entries_) {
+    if (!entry.holders.empty()) all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+  }
+  return absl::StrJoin(all, ", ");
+}
+
+absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocation where) {
+  if (forked()) {
+    return absl::FailedPreconditionError(
+        "Acquire in a forked child: the pool belongs to the process that made it; make the pool after fork, or exec");
+  }
+  if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
+  // What is waited for ends by itself: a set-up, a close or a vote of this name.
+  const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
+  while (true) {
+    std::shared_ptr<GroupRuntime> to_replace;
+    std::string difference;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (closed_) return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
+      const NamedGroup group = Look(spec);
+      const AcquireDecision decision = DecideAcquire(group);
+      switch (decision.kind) {
+        case AcquireDecision::Kind::kReuse:
+          ++statistics_.groups_reused;
+          return AddHolder(entries_.at(spec.name), spec, where);
+        case AcquireDecision::Kind::kRefuse:
+          return decision.why;
+        case AcquireDecision::Kind::kWait: {
+          const uint64_t seen = version_;
+          const auto moved = [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen || closed_; };
+          if (!mutex_.AwaitWithTimeout(absl::Condition(&moved), deadline - MonotonicNow())) {
+            return absl::DeadlineExceededError(absl::StrCat("group '", group.id, "' was ", Name(group.state), " for longer than ",
+                                                            absl::FormatDuration(spec.setup_timeout), " (setup_timeout)"));
+          }
+          continue;
+        }
+        case AcquireDecision::Kind::kPropose:
+          to_replace = entries_.at(spec.name).runtime;
+          difference = group.difference;
+          break;
+        case AcquireDecision::Kind::kCreate: {
+          Entry& entry = entries_[spec.name];
+          entry = Entry();
+          entry.runtime = NewRuntime(spec);
+          entry.created_at = where.ToString();
+          ++version_;
+          break;
+        }
+      }
+    }
+    if (to_replace == nullptr) return Create(spec, where);
+    if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok()) return status;
+  }
+}
+
+absl::StatusOr<GroupLease> PoolCore::Create(const GroupSpec& spec, SourceLocation where) {
+  std::shared_ptr<GroupRuntime> runtime;
+  {
+    absl::MutexLock lock(&mutex_);
+    runtime = entries_.at(spec.name).runtime;
+  }
+  runtime->Start();
+  absl::Status ready = runtime->WaitReady();
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(spec.name);
+  const bool ours = it != entries_.end() && it->second.runtime == runtime;
+  if (!ready.ok()) {
+    if (ours && runtime->residue().empty()) entries_.erase(it);
+    ++version_;
+    return ready;
+  }
+  if (!ours) return absl::FailedPreconditionError(absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
+  return AddHolder(it->second, spec, where);
+}
+
+absl::Status PoolCore::Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted) {
+  struct Refusal {
+    absl::Status why;
+  };
+  auto refusal = std::make_shared<Refusal>();
+  runtime->Propose(wanted, [core = weak_from_this(), refusal](const absl::Status& why) {
+    if (auto self = core.lock()) {
+      absl::MutexLock lock(&self->mutex_);
+      refusal->why = why;
+    }
+  });
+  absl::MutexLock lock(&mutex_);
+  // Bounded by the protocol: the vote ends, or the group does.
+  const auto settled = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !refusal->why.ok() || IsTerminal(runtime->state()) || closed_; };
+  uint64_t seen = version_;
+  while (!settled()) {
+    const auto moved = [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
+    mutex_.Await(absl::Condition(&moved));
+    seen = version_;
+  }
+  return refusal->why;
+}
+
+std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec) {
+  GroupRuntime::Options options;
+  options.spec = spec;
+  options.rank = world_.rank;
+  options.size = world_.size;
+  options.introduction = Introduce(spec);
+  options.bind_address = connection_.bind_address;
+  options.executor = connection_.control.get();
+  options.store = connection_.store.get();
+  options.news = news_;
+  options.backends = &backends_;
+  options.observer = this;
+  options.ask_holders = [core = weak_from_this(), name = spec.name]() -> std::string {
+    auto self = core.lock();
+    if (self == nullptr) return "";
+    absl::MutexLock lock(&self->mutex_);
+    auto it = self->entries_.find(name);
+    if (it == self->entries_.end()) return "";
+    it->second.voting = it->second.holders.empty();
+    return JoinHolders(it->second.holders);
+  };
+  options.vote_ended = [core = weak_from_this(), name = spec.name] {
+    auto self = core.lock();
+    if (self == nullptr) return;
+    absl::MutexLock lock(&self->mutex_);
+    auto it = self->entries_.find(name);
+    if (it != self->entries_.end()) it->second.voting = false;
+  };
+  options.changed = [core = weak_from_this()] {
+    if (auto self = core.lock()) {
+      absl::MutexLock lock(&self->mutex_);
+      ++self->version_;
+    }
+  };
+  return std::make_shared<GroupRuntime>(std::move(options));
+}
+
+Introduction PoolCore::Introduce(const GroupSpec& spec) const {
+  Introduction introduction;
+  introduction.incarnation = connection_.incarnation;
+  introduction.host = connection_.host;
+  introduction.pid = connection_.pid;
+  introduction.identity = spec.Identity();
+  introduction.offers = Offers(backends_, spec);
+  if (spec.backend != "auto") {
+    absl::StatusOr<Backend*> backend = backends_.Find(spec.backend);
+    introduction.refusal = backend.ok() ? (*backend)->Check(spec.device, spec.backend_options) : backend.status();
+  }
+  return introduction;
+}
+
+GroupLease PoolCore::AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where) {
+  const uint64_t id = next_lease_++;
+  entry.holders.push_back({id, where.ToString()});
+  return GroupLease(std::make_unique<LeaseRecord>(shared_from_this(), entry.runtime, id, spec));
+}
+
+std::shared_ptr<GroupRuntime> PoolCore::RemoveHolder(const LeaseRecord& lease) {
+  ++version_;
+  for (auto& [name, entry] : entries_) {
+    if (entry.runtime.get() != &lease.runtime()) continue;
+    auto holder = std::find_if(entry.holders.begin(), entry.holders.end(), [&](const Holder& h) { return h.id == lease.id(); });
+    if (holder == entry.holders.end()) return nullptr;
+    entry.holders.erase(holder);
+    return entry.holders.empty() ? entry.runtime : nullptr;
+  }
+  return nullptr;
+}
+
+void PoolCore::Release(LeaseRecord& lease) {
+  if (forked()) return;  // the child owns nothing
+  std::shared_ptr<GroupRuntime> last;
+  {
+    absl::MutexLock lock(&mutex_);
+    last = RemoveHolder(lease);
+  }
+  if (last == nullptr || !options_.close_idle_groups) return;
+  last->BeginClose(lease.close_timeout());
+  if (absl::Status status = last->WaitTerminal(); !status.ok()) LOG(WARNING) << "closing idle group " << last->id() << ": " << status.message();
+}
+
+absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout) {
+  if (forked()) return absl::FailedPreconditionError("Close in a forked child: the group belongs to the parent");
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (entry.runtime.get() != &lease.runtime()) continue;
+      std::vector<Holder> others;
+      for (const Holder& holder : entry.holders) {
+        if (holder.id != lease.id()) others.push_back(holder);
+      }
+      if (!others.empty()) {
+        return absl::FailedPreconditionError(absl::StrCat("Close of ", lease.runtime().id(), ": it is held by ", JoinHolders(others),
+                                                          " too; only the last holder closes, so use Release"));
+      }
+    }
+    RemoveHolder(lease);
+  }
+  lease.runtime().BeginClose(timeout);
+  return lease.runtime().WaitTerminal();
+}
+
+void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
+  if (forked()) return;
+  lease.runtime().BeginAbort(absl::Status(cause.ok() ? absl::StatusCode::kAborted : cause.code(),
+                                          absl::StrCat("rank ", world_.rank, " left: \"", cause.ok() ? "no cause given" : cause.message(), "\"")));
+  // Bounded: never waits for a peer.
+  lease.runtime().WaitTerminal().IgnoreError();
+}
+
+std::vector<LiveGroup> PoolCore::LiveGroups() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<LiveGroup> groups;
+  for (const auto& [name, entry] : entries_) {
+    LiveGroup group;
+    group.residue = entry.runtime->residue();
+    group.state = entry.runtime->state();
+    if (IsTerminal(group.state) && group.residue.empty()) continue;
+    group.name = name;
+    group.generation = entry.runtime->generation();
+    group.backend = entry.runtime->backend();
+    group.holders = static_cast<int>(entry.holders.size());
+    for (const Holder& holder : entry.holders) group.held_at.push_back(holder.where);
+    group.created_at = entry.created_at;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+PoolStatistics PoolCore::statistics() const {
+  absl::MutexLock lock(&mutex_);
+  return statistics_;
+}
+
+void PoolCore::OnTransition(const TransitionEvent& event) {
+  if (options_.observer != nullptr) options_.observer->OnTransition(event);
+  absl::MutexLock lock(&mutex_);
+  const std::string name = event.group.substr(0, event.group.find('/'));
+  if (event.event == GroupEvent::kStart) began_[name] = event.at;
+  if (event.to == GroupState::kReady) {
+    ++statistics_.groups_created;
+    statistics_.last_create = event.at - began_[name];
+  }
+  if ((event.to == GroupState::kDraining && event.from == GroupState::kReady) || event.event == GroupEvent::kFailed) {
+    ending_.insert({name, event.at});
+  }
+  if (IsTerminal(event.to)) {
+    ++(event.to == GroupState::kDestroyed ? statistics_.groups_destroyed : statistics_.groups_aborted);
+    auto ending = ending_.find(name);
+    if (ending != ending_.end()) statistics_.last_destroy = event.at - ending->second;
+    ending_.erase(name);
+    began_.erase(name);
+  }
+}
+
+std::vector<std::shared_ptr<GroupRuntime>> PoolCore::StopAcquiring() {
+  closed_ = true;
+  ++version_;
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  for (const auto& [name, entry] : entries_) runtimes.push_back(entry.runtime);
+  return runtimes;
+}
+
+absl::Status PoolCore::Close(absl::Duration timeout) {
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (left_) return close_result_;
+    std::vector<std::string> held;
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.holders.empty() && !IsTerminal(entry.runtime->state())) {
+        held.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+      }
+    }
+    if (!held.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("Close of a pool whose groups are held: ", absl::StrJoin(held, ", "), "; release these leases first, or Abort"));
+    }
+    runtimes = StopAcquiring();
+  }
+  // All at once, so that ranks may have their groups in any order.
+  for (const auto& runtime : runtimes) {
+    if (!IsTerminal(runtime->state())) runtime->BeginClose(timeout);
+  }
+  absl::Status result;
+  for (const auto& runtime : runtimes) {
+    const bool ended_before = IsTerminal(runtime->state()) && runtime->residue().empty();
+    absl::Status status = runtime->WaitTerminal();
+    if (!ended_before) result.Update(status);
+  }
+  LeaveStore("closed", timeout);
+  absl::MutexLock lock(&mutex_);
+  close_result_ = result;
+  return result;
+}
+
+void PoolCore::Abort(const absl::Status& cause) {
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (left_) return;
+    runtimes = StopAcquiring();
+    close_result_ = cause;
+  }
+  for (const auto& runtime : runtimes) {
+    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause);
+  }
+  for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
+  LeaveStore(std::string(cause.message()), options_.close_timeout);
+}
+
+void PoolCore::AbortAtExit() {
+  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " exited while its groups were alive")));
+}
+
+void PoolCore::LeaveStore(const std::string& reason, absl::Duration timeout) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (left_) return;
+    left_ = true;
+  }
+  const absl::Time deadline = MonotonicNow() + timeout;
+  struct Left {
+    absl::Mutex mutex;
+    bool done ABSL_GUARDED_BY(mutex) = false;
+  };
+  auto left = std::make_shared<Left>();
+  connection_.control->Post([news = news_] { news->Stop(); });
+  connection_.store->Leave(reason, deadline, [left](absl::Status) {
+    absl::MutexLock lock(&left->mutex);
+    left->done = true;
+  });
+  {
+    absl::MutexLock lock(&left->mutex);
+    left->mutex.AwaitWithTimeout(absl::Condition(&left->done), timeout);
+  }
+  connection_.store.reset();
+  connection_.StopServing(deadline);
+  connection_.control->Stop().IgnoreError();
+}
+
+}  // namespace muster

@@ -1,0 +1,120 @@
+// What a GroupPool and its leases share: the groups by name, who holds them, and the way to the store.
+#ifndef MUSTER_CORE_GROUP_POOL_CORE_H_
+#define MUSTER_CORE_GROUP_POOL_CORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "muster/core/group/group_pool.h"
+#include "muster/core/group/group_runtime.h"
+#include "muster/core/group/job_connection.h"
+#include "muster/core/lifecycle/pool_decision.h"
+#include "muster/core/observe/live_groups.h"
+#include "muster/core/observe/observer.h"
+
+namespace muster {
+
+class PoolCore;
+
+// The pool's side of a lease.
+class LeaseRecord {
+ public:
+  LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime, uint64_t id, const GroupSpec& spec);
+
+  PoolCore& core() const { return *core_; }
+  GroupRuntime& runtime() const { return *runtime_; }
+  uint64_t id() const { return id_; }
+  Group& group() { return group_; }
+  absl::Duration close_timeout() const { return close_timeout_; }
+  // Whether an exception is in flight that was not when the lease was made.
+  bool unwinding() const;
+
+ private:
+  const std::shared_ptr<PoolCore> core_;
+  const std::shared_ptr<GroupRuntime> runtime_;
+  const uint64_t id_;
+  const absl::Duration close_timeout_;
+  const int exceptions_at_birth_;
+  Group group_;
+};
+
+// Thread-safe.
+class PoolCore final : public std::enable_shared_from_this<PoolCore>, public LivePool, private Observer {
+ public:
+  PoolCore(const World& world, PoolOptions options, JobConnection connection);
+  ~PoolCore() override;
+
+  // Learns the sessions and records of the job. Before anything else.
+  absl::Status Join();
+
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where);
+  std::vector<LiveGroup> LiveGroups() const override;
+  PoolStatistics statistics() const;
+  absl::Status Close(absl::Duration timeout);
+  void Abort(const absl::Status& cause);
+  void AbortAtExit() override;
+
+  // --- leases
+  void Release(LeaseRecord& lease);
+  absl::Status CloseByHolder(LeaseRecord& lease, absl::Duration timeout);
+  void AbortByHolder(LeaseRecord& lease, const absl::Status& cause);
+
+  const World& world() const { return world_; }
+  const PoolOptions& options() const { return options_; }
+  bool forked() const;  // in a child of the process that made the pool
+  std::string Holders() const;
+
+ private:
+  struct Holder {
+    uint64_t id;
+    std::string where;  // "trainer.cc:88"
+  };
+  struct Entry {
+    std::shared_ptr<GroupRuntime> runtime;
+    std::string created_at;
+    std::vector<Holder> holders;
+    bool voting = false;
+  };
+
+  void OnTransition(const TransitionEvent& event) override;  // of every group here
+
+  NamedGroup Look(const GroupSpec& spec) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GroupLease AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets the holder; gives its runtime when it was the last one.
+  std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::string JoinHolders(const std::vector<Holder>& holders);
+  std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec);
+  Introduction Introduce(const GroupSpec& spec) const;
+  absl::StatusOr<GroupLease> Create(const GroupSpec& spec, SourceLocation where) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<std::shared_ptr<GroupRuntime>> StopAcquiring();
+  void LeaveStore(const std::string& reason, absl::Duration timeout);
+
+  const World world_;
+  const PoolOptions options_;
+  BackendRegistry& backends_;
+  const uint64_t fork_generation_;
+  JobConnection connection_;
+  std::shared_ptr<StoreNews> news_;
+
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;  // grows with whatever a waiting Acquire looks at
+  uint64_t next_lease_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status close_result_ ABSL_GUARDED_BY(mutex_);
+  PoolStatistics statistics_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, absl::Time> began_ ABSL_GUARDED_BY(mutex_);   // set-ups, by name
+  std::map<std::string, absl::Time> ending_ ABSL_GUARDED_BY(mutex_);  // closes and aborts, by group
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_GROUP_POOL_CORE_H_

@@ -1,0 +1,68 @@
+// What a rank knows of its peers' sessions and of the groups' records, kept up to date by the store.
+#ifndef MUSTER_CORE_GROUP_STORE_NEWS_H_
+#define MUSTER_CORE_GROUP_STORE_NEWS_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "muster/core/lifecycle/group_record.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
+
+namespace muster {
+
+// One watch on the sessions and one on the records serve all groups of a process, so making a group costs no watch of its own. Lives on the store's executor: every
+// method but the constructor is called there, and so are the listeners.
+class StoreNews : public std::enable_shared_from_this<StoreNews> {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void OnRecord(Revision revision, const GroupRecord& record) = 0;
+    virtual void OnSession(const SessionRecord& session) = 0;
+    virtual void OnStoreLost(const absl::Status& why) = 0;
+  };
+
+  explicit StoreNews(Store* store) : store_(store) {}
+
+  // `ready` runs when both snapshots are in, or with the error.
+  void Start(absl::AnyInvocable<void(absl::Status)> ready);
+  // Nothing is heard after it.
+  void Stop();
+
+  // Tells the record of `name` as far as it is known, and from then on every change of it and of the sessions.
+  void Subscribe(const std::string& name, Listener* listener);
+  // Tells every session that is known.
+  void TellSessions(Listener* listener);
+  void Unsubscribe(Listener* listener);
+
+ private:
+  void OnSessions(absl::StatusOr<std::vector<WatchEvent>> events);
+  void OnRecords(absl::StatusOr<std::vector<WatchEvent>> events);
+  void OnLost(const absl::Status& why);
+  void TellReady(absl::Status status);
+
+  Store* const store_;
+  absl::AnyInvocable<void(absl::Status)> ready_;
+  bool have_sessions_ = false;
+  bool have_records_ = false;
+  Store::WatchId session_watch_ = 0;
+  Store::WatchId record_watch_ = 0;
+  absl::Status lost_;
+  std::map<int, SessionRecord> sessions_;
+  struct Known {
+    Revision revision = 0;
+    GroupRecord record;
+  };
+  std::map<std::string, Known> records_;  // by the group's name
+  std::map<Listener*, std::string> listeners_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_GROUP_STORE_NEWS_H_
