@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 
@@ -21,7 +21,8 @@ class GroupConnectStore::Pending {
   // `what` is for the deadline's message.
   absl::StatusOr<T> Wait(absl::Time deadline, absl::string_view what) {
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithDeadline(absl::Condition(+[](std::optional<absl::StatusOr<T>>* r) { return r->has_value(); }, &result_), deadline);
+    const auto arrived = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return result_.has_value(); };
+    mutex_.AwaitWithTimeout(absl::Condition(&arrived), deadline - MonotonicNow());
     if (result_.has_value()) return *result_;
     return absl::DeadlineExceededError(absl::StrCat(what, " did not come in time"));
   }
