@@ -1,0 +1,142 @@
+#include "muster/trainer/examples/idx_file.h"
+
+#define ZLIB_CONST  // zlib reads its input and says so
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace muster {
+namespace {
+
+// More than any data set of this format has: a damaged header must not take the machine's memory.
+constexpr int64_t kMaxValues = int64_t{1} << 30;
+constexpr uint8_t kUnsignedBytes = 8;
+
+absl::Status Damaged(const std::string& path, const std::string& what) {
+  return absl::DataLossError(absl::StrCat(
+      path, ": ", what, ": fetch the file again (Debian: package dataset-fashion-mnist)"));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr) {
+    const int error = errno;
+    return absl::Status(absl::ErrnoToStatusCode(error),
+                        absl::StrCat(path, ": cannot open: ", std::strerror(error),
+                                     ": give the folder of the four Fashion-MNIST files"));
+  }
+  std::string content;
+  char block[1 << 16];
+  size_t got;
+  while ((got = std::fread(block, 1, sizeof(block), file.get())) > 0) content.append(block, got);
+  if (std::ferror(file.get()) != 0) {
+    const int error = errno;
+    return absl::Status(absl::ErrnoToStatusCode(error),
+                        absl::StrCat(path, ": cannot read: ", std::strerror(error)));
+  }
+  return content;
+}
+
+// Unpacks one gzip member piece by piece. Not zlib's gzread, which takes a file that is no gzip
+// file as it is and ignores what follows the member.
+class Inflater {
+ public:
+  Inflater(const std::string& path, const std::string& packed) : path_(path) {
+    stream_.next_in = reinterpret_cast<const Bytef*>(packed.data());
+    stream_.avail_in = static_cast<uInt>(packed.size());
+    constexpr int kGzipOnly = 16;
+    state_ = inflateInit2(&stream_, MAX_WBITS + kGzipOnly);
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  // As many bytes as there are, at most `count`.
+  absl::StatusOr<int64_t> Read(uint8_t* to, int64_t count) {
+    stream_.next_out = to;
+    stream_.avail_out = static_cast<uInt>(count);
+    while (stream_.avail_out > 0 && state_ == Z_OK) state_ = inflate(&stream_, Z_NO_FLUSH);
+    if (state_ != Z_OK && state_ != Z_STREAM_END && state_ != Z_BUF_ERROR) {
+      return Damaged(path_, absl::StrCat("not a sound gzip file (zlib: ",
+                                         stream_.msg != nullptr ? stream_.msg : "no reason", ")"));
+    }
+    return count - stream_.avail_out;
+  }
+
+  bool complete() const { return state_ == Z_STREAM_END; }
+  int64_t bytes_behind() const { return stream_.avail_in; }
+
+ private:
+  const std::string& path_;
+  z_stream stream_ = {};
+  int state_ = Z_OK;
+};
+
+absl::Status CutShort(const std::string& path, int64_t got, int64_t expected) {
+  return Damaged(path, absl::StrCat("ends after ", got, " of ", expected, " bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path, int dimensions) {
+  absl::StatusOr<std::string> packed = ReadFile(path);
+  if (!packed.ok()) return packed.status();
+  Inflater inflater(path, *packed);
+
+  std::vector<uint8_t> header(4 + 4 * dimensions);
+  absl::StatusOr<int64_t> got = inflater.Read(header.data(), 4);
+  if (!got.ok()) return got.status();
+  if (*got < 4) return CutShort(path, *got, 4);
+  if (header[0] != 0 || header[1] != 0 || header[2] != kUnsignedBytes || header[3] != dimensions) {
+    return Damaged(
+        path, absl::StrFormat("starts with %02x%02x%02x%02x and an idx file of bytes in "
+                              "%d dimensions with 000008%02x",
+                              header[0], header[1], header[2], header[3], dimensions, dimensions));
+  }
+  got = inflater.Read(header.data() + 4, 4 * dimensions);
+  if (!got.ok()) return got.status();
+  if (*got < 4 * dimensions) return CutShort(path, 4 + *got, 4 + 4 * dimensions);
+
+  IdxArray array;
+  int64_t count = 1;
+  for (int d = 0; d < dimensions; ++d) {
+    const uint8_t* extent = header.data() + 4 + 4 * d;
+    array.shape.push_back(int64_t{extent[0]} << 24 | extent[1] << 16 | extent[2] << 8 | extent[3]);
+    // Each factor is below 2^32 and the product before it at most 2^30: no overflow.
+    count *= array.shape.back();
+    if (array.shape.back() == 0 || count > kMaxValues) {
+      return Damaged(path, absl::StrCat("has extent ", array.shape.back(), " in dimension ", d));
+    }
+  }
+  const int64_t expected = static_cast<int64_t>(header.size()) + count;
+  array.values.resize(count);
+  got = inflater.Read(array.values.data(), count);
+  if (!got.ok()) return got.status();
+  if (*got < count) {
+    return CutShort(path, static_cast<int64_t>(header.size()) + *got, expected);
+  }
+  uint8_t more;
+  got = inflater.Read(&more, 1);  // also makes zlib compare the checksum
+  if (!got.ok()) return got.status();
+  if (*got > 0) {
+    return Damaged(path, absl::StrCat("goes on after the ", expected, " bytes of its header"));
+  }
+  if (!inflater.complete()) return Damaged(path, "lacks the end of its gzip data");
+  if (inflater.bytes_behind() > 0) {
+    return Damaged(path,
+                   absl::StrCat("has ", inflater.bytes_behind(), " bytes after its gzip data"));
+  }
+  return array;
+}
+
+}  // namespace muster
