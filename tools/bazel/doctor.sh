@@ -35,7 +35,7 @@ packages() {
   local -a missing
   local -a wanted
   mapfile -t wanted < <(packages_for "$bazel_kind" "$bazel_version" 1)
-  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  mapfile -t missing < <(missing_packages "${wanted[@]}" | sort -u)
   if [ ${#missing[@]} = 0 ]; then echo "all there"; else
     echo "missing: ${missing[*]} (sudo apt-get install -y --no-install-recommends ${missing[*]})"
   fi

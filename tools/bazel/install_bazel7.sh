@@ -61,6 +61,14 @@ relink_jdk() {
   done
 }
 
+# Bazel and its helpers (process-wrapper, linux-sandbox) need libraries that the host may not have.
+use_own_libraries() {
+  local binary
+  for binary in "$@"; do
+    patchelf --force-rpath --set-rpath "$folder/root/usr/lib/$arch" "$binary"
+  done
+}
+
 write_launcher() {
   sed -e "s|@JDK@|$2|" -e "s|@ARCH@|$arch|" "$MUSTER_ROOT/tools/bazel/bazel7_launcher.sh" > "$1/bazel7"
   chmod +x "$1/bazel7"
@@ -93,7 +101,7 @@ mv "$tmp/root" "$tmp/done/root"
 relink_jdk "$tmp/done/root" "$folder/root"
 [ -n "$jdk" ] || jdk=$folder/root$(cd "$tmp/done/root" && printf '/%s\n' usr/lib/jvm/java-*-openjdk-* | head -n 1)
 cp "$tmp/done/root/usr/bin/bazel" "$tmp/done/bazel.bin"
-patchelf --force-rpath --set-rpath "$folder/root/usr/lib/$arch" "$tmp/done/bazel.bin"
+use_own_libraries "$tmp/done/bazel.bin" "$tmp/done/root/usr/libexec/$arch/bazel"/*
 write_launcher "$tmp/done" "$jdk"
 rm -rf "$folder"
 mv "$tmp/done" "$folder"

@@ -50,7 +50,7 @@ apt_install() {
   local why=$1 sudo
   shift
   local -a missing
-  mapfile -t missing < <(missing_packages "$@")
+  mapfile -t missing < <(missing_packages "$@" | sort -u)
   [ ${#missing[@]} != 0 ] || return 0
   local line="apt-get install -y --no-install-recommends ${missing[*]}"
   command -v apt-get > /dev/null || fail "$why needs ${missing[*]}, and this is no Debian" \

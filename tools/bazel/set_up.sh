@@ -36,8 +36,9 @@ reachable() {
     curl -sfIL -o /dev/null --connect-timeout 5 --max-time 15 "$1"
   elif command -v wget > /dev/null; then
     wget -q --spider --tries=1 --timeout=10 "$1"
-  else
-    return 1
+  else  # a bare machine: whether somebody answers there
+    local host=${1#https://}
+    timeout 5 bash -c ": < /dev/tcp/${host%%/*}/443" 2> /dev/null
   fi
 }
 

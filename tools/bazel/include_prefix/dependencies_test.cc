@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <typeinfo>
 
 #include "Eigen/Core"
 #include "absl/status/status.h"
@@ -36,6 +37,8 @@ TEST(Dependencies, EigenMultiplies) {
 
 TEST(Dependencies, GlooLinks) {
   gloo::Context context(0, 1);
+  // Renamed, or the linker could take the gloo that libtorch exports.
+  EXPECT_NE(std::string(typeid(gloo::Context).name()).find("muster_gloo"), std::string::npos);
   EXPECT_EQ(context.size, 1);
 }
 
