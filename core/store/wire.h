@@ -1,0 +1,91 @@
+// The store's messages as bytes.
+//
+// A frame is a length (4 bytes, little endian, of what follows), a type (1 byte) and fields: integers
+// little endian, texts as length and bytes. Every connection begins with Hello, Challenge, Open and
+// Welcome or Refused (see auth.h for the proofs); then the client sends Requests and the server
+// Responses. Pure: bytes in, messages out, and nothing that arrives can do harm beyond an error.
+#ifndef MUSTER_CORE_STORE_WIRE_H_
+#define MUSTER_CORE_STORE_WIRE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/core/store/messages.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
+
+namespace muster::store_internal {
+
+inline constexpr uint32_t kWireVersion = 1;
+inline constexpr size_t kNonceBytes = 32;
+
+// Limits of a frame without its length: before the session is open, and then in each direction. The
+// last one has room for a snapshot of a full store.
+inline constexpr size_t kMaxHandshakeBytes = 8192;
+inline constexpr size_t kMaxRequestBytes = Store::kMaxKeyBytes + Store::kMaxValueBytes + 256;
+inline constexpr size_t kMaxResponseBytes = size_t{512} << 20;
+
+struct Hello {
+  uint32_t version = kWireVersion;
+  std::string nonce;
+};
+
+struct Challenge {
+  std::string nonce;
+  std::string proof;  // that the server knows the token
+};
+
+struct Open {
+  std::string proof;  // that the client knows the token
+  SessionInfo session;
+  absl::Duration heartbeat_timeout = absl::InfiniteDuration();
+};
+
+struct Welcome {
+  std::string who;  // serves this store: "rank 0, host a, pid 7"
+};
+
+struct Refused {
+  absl::Status status;
+};
+
+using Message = std::variant<Hello, Challenge, Open, Welcome, Refused, Request, Response>;
+
+// A whole frame.
+std::string EncodeFrame(const Message& message);
+
+// The message of a frame without its length. InvalidArgument for all that EncodeFrame does not make.
+absl::StatusOr<Message> DecodeBody(absl::string_view body);
+
+// Cuts a stream of bytes into frames. Thread-compatible.
+class FrameReader {
+ public:
+  explicit FrameReader(size_t max_body) : max_body_(max_body) {}
+
+  void set_max_body(size_t max_body) { max_body_ = max_body; }
+
+  void Append(absl::string_view bytes) { buffer_.append(bytes.data(), bytes.size()); }
+
+  // The next body; nothing when it is not complete; InvalidArgument when it is longer than the limit, then and
+  // from then on. What is returned is valid until the next call of Append or Next.
+  absl::StatusOr<std::optional<absl::string_view>> Next();
+
+  // Bytes that wait for the rest of their frame.
+  size_t pending() const { return buffer_.size() - begin_; }
+
+ private:
+  size_t max_body_;
+  std::string buffer_;
+  size_t begin_ = 0;  // what lies before has been given out
+};
+
+}  // namespace muster::store_internal
+
+#endif  // MUSTER_CORE_STORE_WIRE_H_
