@@ -29,6 +29,7 @@ std::string GroupProtocol::id() const {
 // --- what the owner wants
 
 Actions GroupProtocol::Start(absl::Time now) {
+  if (state() != GroupState::kCreated) return Finish();  // closed or aborted before it began
   Apply(GroupEvent::kStart);
   Introduction introduction = options_.introduction;
   introduction.known_generation = std::max(introduction.known_generation, record_.generation);
@@ -128,6 +129,7 @@ Actions GroupProtocol::OnFinalized(absl::Time now, absl::Status result) {
 
 Actions GroupProtocol::OnReleased() {
   released_ = true;
+  release_by_ = absl::InfiniteFuture();
   if (state() == GroupState::kClosing) Apply(GroupEvent::kReleased);
   EndAbortWhenDone();
   return Finish();
@@ -139,7 +141,9 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
     // The store and the backend keep this deadline themselves; this is for one that does not.
     FailNow(now,
             absl::DeadlineExceededError(absl::StrCat("'", id(), "' was not set up within ", absl::FormatDuration(options_.setup_timeout),
-                                                     ": rank ", options_.rank, " was ", Name(state()))),
+                                                     ": rank ", options_.rank,
+                                                     state() == GroupState::kConnecting ? " was still connecting"
+                                                                                        : " was still meeting its peers")),
             Certainty::kCause);
   }
   if (now >= close_by_) {
@@ -164,7 +168,7 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
     Reconcile();
   }
   if (now >= resolve_by_) Resolve(candidate_);
-  if (now >= release_by_ && !released_) {
+  if (now >= release_by_) {
     release_by_ = absl::InfiniteFuture();
     Do(action::NameResidue{});
   }
@@ -175,7 +179,10 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
 
 Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result) {
   pending_gather_.clear();
-  if (state() != GroupState::kRendezvous) return Finish();
+  // Who gave up while the ranks met learns here whether they met without noticing: then they share its failure.
+  const bool gave_up = state() == GroupState::kAborting && cause_.ok();
+  if (gave_up && !result.ok()) Resolve(candidate_);
+  if (state() != GroupState::kRendezvous && (!gave_up || !cause_.ok())) return Finish();
   if (!result.ok()) {
     FailNow(now, Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "), result.status()), Certainty::kCause);
     return Finish();
@@ -185,6 +192,7 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
     absl::StatusOr<Introduction> introduction = Introduction::Decode(value);
     if (!introduction.ok()) {
       FailNow(now, introduction.status(), Certainty::kCause);
+      Resolve(candidate_);
       return Finish();
     }
     introductions.push_back(*std::move(introduction));
@@ -192,12 +200,16 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
   absl::StatusOr<Agreement> agreement = Agree(options_.name, introductions);
   if (!agreement.ok()) {
     FailNow(now, agreement.status(), Certainty::kCause);
+    Resolve(candidate_);  // the others come to the same result by themselves
     return Finish();
   }
   agreement_ = *std::move(agreement);
   Apply(GroupEvent::kPeersMet);
-  want_live_ = options_.rank == 0;
+  HandleRecord(now);
+  if (gave_up) want_cause_ = cause_.ok();
+  want_live_ = options_.rank == 0 && state() == GroupState::kConnecting;
   Reconcile();
+  if (state() != GroupState::kConnecting) return Finish();
   Do(action::Connect{agreement_, setup_by_});
   return Finish();
 }
@@ -255,12 +267,14 @@ Actions GroupProtocol::OnRecord(absl::Time now, Revision revision, const GroupRe
 
 Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAndSetResult> result) {
   write_in_flight_ = false;
+  const bool was_cause = std::exchange(writing_cause_, false);
   if (IsTerminal(state())) return Finish();
   absl::StatusOr<GroupRecord> current = result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
   if (result.ok() && result->current.revision != 0) current = GroupRecord::Decode(result->current.value);
   if (!current.ok()) {
     FailNow(now, Prefixed(absl::StrCat("the record of '", id(), "' was not written: "), current.status()), Certainty::kCause);
-    Resolve(candidate_);
+    // The failure is still to be told; when that is what could not be written, it stays with this rank.
+    was_cause ? Resolve(candidate_) : Reconcile();
     return Finish();
   }
   TakeRecord(now, result->current.revision, *current);
@@ -344,15 +358,22 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   candidate_ = std::move(why);
   certainty_ = certainty;
   setup_by_ = close_by_ = absl::InfiniteFuture();
+  want_live_ = false;
+  want_intent_.reset();
   Apply(GroupEvent::kFailed);
-  release_by_ = now + options_.close_timeout;
+  release_by_ = released_ ? absl::InfiniteFuture() : now + options_.close_timeout;
   Do(action::AbortBackend{candidate_});
   // Without a generation nobody else shares the failure, and after the agreement to close it is this rank's alone.
-  if (generation() == 0 || failed_in == GroupState::kClosing || store_lost_) {
+  const bool meeting = generation() == 0 && !pending_gather_.empty();
+  if ((generation() == 0 && !meeting) || failed_in == GroupState::kClosing || store_lost_) {
     Resolve(candidate_);
     return;
   }
   resolve_by_ = now + options_.cause_window + options_.close_timeout;
+  if (meeting) {  // its answer tells whether the others have met all the same
+    Withdraw();
+    return;
+  }
   if (certainty == Certainty::kSuspicion) {
     suspicion_until_ = now + options_.cause_window;
   } else {
@@ -367,11 +388,15 @@ void GroupProtocol::Resolve(absl::Status cause) {
   want_cause_ = false;
   suspicion_until_ = resolve_by_ = absl::InfiniteFuture();
   Do(action::CauseResolved{cause_});
-  if (!pending_gather_.empty()) {
-    Do(action::Withdraw{pending_gather_, std::string(cause_.message())});
-    pending_gather_.clear();
-  }
+  Withdraw();
+  pending_gather_.clear();
   EndAbortWhenDone();
+}
+
+void GroupProtocol::Withdraw() {
+  if (pending_gather_.empty() || withdrawn_) return;
+  withdrawn_ = true;
+  Do(action::Withdraw{pending_gather_, std::string((cause_.ok() ? candidate_ : cause_).message())});
 }
 
 void GroupProtocol::EndAbortWhenDone() {
@@ -453,8 +478,18 @@ void GroupProtocol::TakeRecord(absl::Time now, Revision revision, const GroupRec
   if (revision <= record_revision_) return;
   record_revision_ = revision;
   record_ = record;
+  HandleRecord(now);
+}
+
+// Whether the record tells of another life of the name than ours: a later one, or one with other members.
+bool GroupProtocol::Superseded() const {
+  return record_.generation > generation() ||
+         (record_.generation == generation() && record_.incarnations != agreement_.incarnations);
+}
+
+void GroupProtocol::HandleRecord(absl::Time now) {
   if (generation() == 0 || IsTerminal(state()) || state() == GroupState::kClosing) return;
-  if (record_.generation > generation()) {
+  if (Superseded()) {
     // The others went on without us: we were declared dead, or slept through it.
     FailNow(now, absl::AbortedError(absl::StrCat("'", id(), "' was replaced by generation ", record_.generation)), Certainty::kCause);
     Resolve(candidate_);
@@ -472,7 +507,7 @@ void GroupProtocol::TakeRecord(absl::Time now, Revision revision, const GroupRec
 
 // Writes what we want into the record, one compare-and-set at a time; a lost race shows what is there and comes here again.
 void GroupProtocol::Reconcile() {
-  if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || record_.generation > generation()) return;
+  if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || Superseded()) return;
   if (record_.generation == generation() && !record_.cause.ok()) return;  // the first cause is everybody's
   GroupRecord next = record_;
   if (record_.generation < generation()) {
@@ -481,6 +516,7 @@ void GroupProtocol::Reconcile() {
     next.incarnations = agreement_.incarnations;
   }
   if (want_cause_) {
+    writing_cause_ = true;
     next.cause = candidate_;
   } else if (want_intent_.has_value() && !voting_ &&
              (state() == GroupState::kReady || state() == GroupState::kDraining)) {

@@ -7,6 +7,19 @@
 // The group's runtime executes actions against the real store, backend and clock; the simulator against imitations. Everything
 // that is agreed goes through one key of the store, the group's record, by compare-and-set (who closes, why it failed: the first
 // write wins, so every rank reports the same), and through gathers (who is there, who is connected, who has drained).
+//
+// What the protocol relies on; the simulator checks that these are enough, and that several of them are needed:
+//  - Actions are executed in order, and before the next input. An input is never given while actions are being executed: answers are posted.
+//  - Answers and news of the store are given in the order in which the store sent them, gathers, compare-and-sets and watches together. Requests reach the
+//    store in the order of the actions, also across the protocols of one process (the Withdraw of one generation before the Meet of the next).
+//  - Start comes after the first batch of the watches on the sessions and on the group's record, which has been given to OnRecord; then every
+//    session that is known is given to OnSession. A watch is on a prefix: "group/train" also tells of "group/train2", which is another group's.
+//  - introduction.known_generation is at least the generation of every earlier protocol of that name in this process, also of one that failed before
+//    anything was written: no generation is given out twice.
+//  - WriteRecord has a deadline, close_timeout is right, and exactly one answer. So has every gather, also after a Withdraw.
+//  - A watch that ends with an error is the loss of the store (also when the store says that this session is fenced): OnStoreLost, once.
+//  - OnReleased comes once nothing is held: after AbortBackend, after Finalize and after NameResidue, each time also when it is held no longer already.
+//  - While voting() the group is not handed out to a new holder.
 #ifndef MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_
 #define MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_
 
@@ -44,7 +57,7 @@ struct Vote {
   std::string value;
   absl::Time deadline;
 };
-// Take back the contribution to the gather `key`, if it still waits.
+// Take back the contribution to the gather `key`, if it still waits. The gather's own answer still has to be given.
 struct Withdraw {
   std::string key;
   std::string reason;
@@ -59,7 +72,7 @@ struct Connect {
   Agreement agreement;
   absl::Time deadline;
 };
-// Refuse collectives beyond number `sequence`; answer with OnDrained once none is in flight and that one is done, or with Fail when one beyond it is in flight.
+// Refuse collectives beyond number `sequence`; replaces an earlier Drain, but never lets in what was refused before. Answer with OnDrained once none is in flight and that one is done, or with Fail when one beyond it is in flight.
 struct Drain {
   int64_t sequence = 0;
   std::string closed_by;  // "rank 0 closed after #41"
@@ -136,7 +149,8 @@ class GroupProtocol {
   Actions Start(absl::Time now);
   // `issued`: the last collective that was started here.
   Actions Close(absl::Time now, absl::Duration timeout, int64_t issued);
-  // Asks all ranks to give the name free for another identity. `wanted` says what differs.
+  // Asks all ranks to give the name free for another identity. `wanted` says what differs. Ignored unless ready and while a vote is under way: that one's end,
+  // ProposalRefused or the end of the group, is the answer too.
   Actions Propose(absl::Time now, const std::string& wanted);
   Actions Fail(absl::Time now, absl::Status why, Certainty certainty);
 
@@ -168,6 +182,7 @@ class GroupProtocol {
 
   void FailNow(absl::Time now, absl::Status why, Certainty certainty);
   void Resolve(absl::Status cause);
+  void Withdraw();
   void EndAbortWhenDone();
   void ConfirmWhenReady();
   void HandleIntent(absl::Time now);
@@ -178,6 +193,8 @@ class GroupProtocol {
   void SendVote(const std::string& holders);
   void AgreeToClose(absl::Time now);
   void TakeRecord(absl::Time now, Revision revision, const GroupRecord& record);
+  void HandleRecord(absl::Time now);
+  bool Superseded() const;
   void Reconcile();
 
   const Options options_;
@@ -189,11 +206,13 @@ class GroupProtocol {
   Revision record_revision_ = 0;
   GroupRecord record_;
   bool write_in_flight_ = false;
+  bool writing_cause_ = false;              // what is in flight holds candidate_
   bool want_live_ = false;                  // rank 0 writes down that the generation lives
   std::optional<CloseIntent> want_intent_;  // without its number
   bool want_cause_ = false;                 // candidate_
 
   std::string pending_gather_;  // its key
+  bool withdrawn_ = false;      // it, and its answer is still to come
   bool connected_ = false;
 
   // Closing.

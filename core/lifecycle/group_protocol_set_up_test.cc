@@ -1,0 +1,287 @@
+// GroupProtocol from Start to ready.
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/lifecycle/protocol_driver.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string CauseOf(const ProtocolDriver& driver) { return std::string(driver.protocol.cause().message()); }
+
+TEST(GroupProtocolSetUpTest, TheRanksMeetThenConnectThenConfirmThenAreReady) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.Take(driver.protocol.Start(driver.now));
+  EXPECT_EQ(driver.The<action::Meet>().key, "meet/train");
+  EXPECT_EQ(driver.The<action::Meet>().deadline, driver.now + ProtocolDriver::kSetup);
+  EXPECT_EQ(driver.protocol.id(), "train");
+
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions(4)));
+  EXPECT_EQ(driver.The<action::Connect>().agreement.generation, 5);
+  EXPECT_EQ(driver.The<action::Connect>().agreement.backend, "gloo");
+  EXPECT_FALSE(driver.Did<action::WriteRecord>());
+  EXPECT_EQ(driver.protocol.id(), "train/5");
+
+  driver.Take(driver.protocol.OnConnected(driver.now, absl::OkStatus()));
+  EXPECT_EQ(driver.The<action::Confirm>().key, "connected/train/5");
+  EXPECT_EQ(driver.protocol.state(), GroupState::kConnecting);
+
+  driver.Take(driver.protocol.OnAllConnected(driver.now, driver.Values({"", ""})));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kReady);
+  EXPECT_EQ(driver.wake_at, absl::InfiniteFuture());
+}
+
+// Whoever hears that all are connected has heard of the record before: a close or a failure then always finds it.
+TEST(GroupProtocolSetUpTest, RankZeroConfirmsOnlyAfterItsRecordIsWritten) {
+  ProtocolDriver driver(/*rank=*/0);
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  EXPECT_EQ(driver.The<action::WriteRecord>().expected, 0);
+  EXPECT_EQ(driver.The<action::WriteRecord>().record.generation, 1);
+  EXPECT_THAT(driver.The<action::WriteRecord>().record.incarnations, ElementsAre(100, 101));
+  driver.Take(driver.protocol.OnConnected(driver.now, absl::OkStatus()));
+  EXPECT_FALSE(driver.Did<action::Confirm>());
+  driver.AnswerWrite();
+  EXPECT_TRUE(driver.Did<action::Confirm>());
+}
+
+TEST(GroupProtocolSetUpTest, TheNewsOfTheRecordMayComeBeforeItsAnswer) {
+  ProtocolDriver driver(/*rank=*/0);
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  driver.Take(driver.protocol.OnConnected(driver.now, absl::OkStatus()));
+  driver.Take(driver.protocol.OnRecord(driver.now, 2, driver.pending_write->record));
+  driver.revision = 1;
+  driver.AnswerWrite();
+  EXPECT_TRUE(driver.Did<action::Confirm>());
+}
+
+TEST(GroupProtocolSetUpTest, AWorldOfOneNeedsNoPeer) {
+  ProtocolDriver driver(/*rank=*/0, /*size=*/1);
+  driver.ToDestroyed();
+  EXPECT_THAT(driver.path, ElementsAre(GroupState::kRendezvous, GroupState::kConnecting, GroupState::kConnecting, GroupState::kReady,
+                                       GroupState::kDraining, GroupState::kDraining, GroupState::kClosing, GroupState::kClosing,
+                                       GroupState::kDestroyed));
+}
+
+// L8: what the record knew when the group started is part of the introduction.
+TEST(GroupProtocolSetUpTest, TheIntroductionCarriesTheHighestGenerationThatIsKnown) {
+  ProtocolDriver driver;
+  GroupRecord old;
+  old.generation = 9;
+  driver.PeerWrites(old);
+  driver.ToRendezvous();
+  EXPECT_EQ(Introduction::Decode(driver.The<action::Meet>().value)->known_generation, 9);
+}
+
+TEST(GroupProtocolSetUpTest, TheRecordOfAnEarlierGenerationIsReplacedWithAllThatItSaid) {
+  ProtocolDriver driver;
+  GroupRecord old;
+  old.generation = 9;
+  old.incarnations = {1, 2};
+  old.cause = absl::InternalError("of generation 9");
+  old.intent = CloseIntent();
+  driver.PeerWrites(old);
+  driver.ToConnecting(/*known_generation=*/9);
+  EXPECT_EQ(driver.protocol.state(), GroupState::kConnecting);
+  EXPECT_EQ(driver.record.generation, 10);
+  EXPECT_TRUE(driver.record.cause.ok());
+  EXPECT_FALSE(driver.record.intent.has_value());
+}
+
+TEST(GroupProtocolSetUpTest, ALostRaceForTheRecordIsTriedAgain) {
+  ProtocolDriver driver(/*rank=*/0);
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions(3)));
+  GroupRecord old;  // written by a rank that was still busy with generation 3
+  old.generation = 3;
+  old.cause = absl::InternalError("of generation 3");
+  driver.PeerWrites(old);
+  driver.AnswerWrite();
+  ASSERT_TRUE(driver.pending_write.has_value());
+  EXPECT_EQ(driver.pending_write->expected, driver.record_revision);
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.generation, 4);
+  EXPECT_TRUE(driver.record.cause.ok());
+  EXPECT_EQ(driver.protocol.state(), GroupState::kConnecting);
+}
+
+TEST(GroupProtocolSetUpTest, RanksThatWantDifferentGroupsFailWithTheDifferenceAndHoldNothing) {
+  ProtocolDriver driver;
+  driver.ToRendezvous();
+  Introduction other = ProtocolDriver::IntroductionOf(1);
+  other.identity["backend"] = "reference";
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Values({ProtocolDriver::IntroductionOf(0).Encode(), other.Encode()})));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  EXPECT_THAT(CauseOf(driver), HasSubstr("backend is 'gloo' on rank 0 and 'reference' on rank 1"));
+  EXPECT_FALSE(driver.Did<action::WriteRecord>());
+  driver.Take(driver.protocol.OnReleased());
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+}
+
+TEST(GroupProtocolSetUpTest, AnIntroductionThatCannotBeReadIsAnErrorAndNoCrash) {
+  ProtocolDriver driver;
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Values({"{", "\xff"})));
+  EXPECT_EQ(driver.protocol.cause().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(GroupProtocolSetUpTest, PeersThatDoNotComeAreNamed) {
+  ProtocolDriver driver;
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.OnMet(driver.now, absl::DeadlineExceededError("ranks 2, 3 did not come")));
+  EXPECT_EQ(driver.protocol.cause().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(CauseOf(driver), "the ranks of 'train' did not meet: ranks 2, 3 did not come");
+}
+
+TEST(GroupProtocolSetUpTest, AStoreOrABackendThatKeepsNoDeadlineIsNotWaitedFor) {
+  for (bool met : {false, true}) {
+    ProtocolDriver driver(/*rank=*/1);
+    if (met) {
+      driver.ToConnecting();
+    } else {
+      driver.ToRendezvous();
+    }
+    EXPECT_EQ(driver.wake_at, driver.now + ProtocolDriver::kSetup + ProtocolDriver::kWindow);
+    driver.Wake();
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+    EXPECT_TRUE(driver.Did<action::AbortBackend>());
+    EXPECT_EQ(driver.The<action::AbortBackend>().cause.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
+                AllOf(HasSubstr("within 30s"), HasSubstr(met ? "rank 1 was still connecting" : "rank 1 was still meeting its peers")));
+  }
+}
+
+TEST(GroupProtocolSetUpTest, ABackendThatCannotConnectFailsTheGenerationForAll) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToConnecting();
+  driver.Take(driver.protocol.OnConnected(driver.now, absl::InternalError("no device")));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  EXPECT_FALSE(driver.Did<action::WriteRecord>()) << "a peer's own error is a better cause, if there is one";
+  driver.Sleep(ProtocolDriver::kWindow);
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.cause, driver.protocol.cause());
+  EXPECT_EQ(CauseOf(driver), "rank 1 could not connect 'train/1': no device");
+}
+
+TEST(GroupProtocolSetUpTest, AnExpiredDeadlineOfTheBackendIsACauseAtOnce) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToConnecting();
+  driver.Take(driver.protocol.OnConnected(driver.now, absl::DeadlineExceededError("rank 0 does not answer")));
+  EXPECT_TRUE(driver.Did<action::WriteRecord>());
+}
+
+TEST(GroupProtocolSetUpTest, APeerThatCouldNotConnectIsEverybodysCause) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToConfirming();
+  driver.PeerFails(absl::InternalError("rank 0 could not connect 'train/1': no device"));
+  EXPECT_EQ(CauseOf(driver), "rank 0 could not connect 'train/1': no device");
+  EXPECT_EQ(driver.The<action::Withdraw>().key, "connected/train/1");
+  EXPECT_FALSE(driver.Did<action::WriteRecord>()) << "the first cause stays";
+}
+
+TEST(GroupProtocolSetUpTest, AConfirmationThatAPeerWithdrewWaitsForThePeersCause) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToConfirming();
+  driver.Take(driver.protocol.OnAllConnected(driver.now, absl::AbortedError("rank 0 withdrew: no device")));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  EXPECT_FALSE(driver.Did<action::CauseResolved>());
+  driver.PeerFails(absl::InternalError("no device"));
+  EXPECT_EQ(driver.The<action::CauseResolved>().cause, absl::InternalError("no device"));
+}
+
+// --- giving up while the ranks meet
+
+TEST(GroupProtocolSetUpTest, AnOwnerWhoClosesDuringTheMeetingWithdrawsAndEndsWithTheAnswer) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.Close(driver.now, ProtocolDriver::kClose, 0));
+  EXPECT_EQ(driver.The<action::Withdraw>().key, "meet/train");
+  driver.Take(driver.protocol.OnReleased());
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  driver.Take(driver.protocol.OnMet(driver.now, absl::AbortedError("rank 1 withdrew: ...")));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+  EXPECT_EQ(driver.protocol.cause(), absl::CancelledError("rank 1 closed 'train' during its set-up"));
+  EXPECT_FALSE(driver.pending_write.has_value());
+}
+
+// The others may have met before the withdrawal came: without the news they would wait for this rank until setup_timeout.
+TEST(GroupProtocolSetUpTest, WhoGivesUpJustAfterAllHaveMetTellsThemWhy) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("the user gave up"), Certainty::kCause));
+  driver.Take(driver.protocol.OnReleased());
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  EXPECT_FALSE(driver.Did<action::Connect>());
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.generation, 1);
+  EXPECT_EQ(driver.record.cause, absl::CancelledError("the user gave up"));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+}
+
+TEST(GroupProtocolSetUpTest, WhoGivesUpIsNotHeldByAStoreThatDoesNotAnswer) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("the user gave up"), Certainty::kCause));
+  driver.Take(driver.protocol.OnReleased());
+  driver.Sleep(ProtocolDriver::kClose + ProtocolDriver::kWindow);
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+  EXPECT_EQ(driver.protocol.cause(), absl::CancelledError("the user gave up"));
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  EXPECT_TRUE(driver.actions.empty());
+}
+
+TEST(GroupProtocolSetUpTest, AGroupThatWasClosedOrAbortedBeforeItsStartNeverStarts) {
+  ProtocolDriver closed;
+  closed.Take(closed.protocol.Close(closed.now, ProtocolDriver::kClose, 0));
+  EXPECT_EQ(closed.protocol.state(), GroupState::kDestroyed);
+  closed.Take(closed.protocol.Start(closed.now));
+  EXPECT_TRUE(closed.actions.empty());
+
+  ProtocolDriver aborted;
+  aborted.Take(aborted.protocol.Fail(aborted.now, absl::CancelledError("no"), Certainty::kCause));
+  aborted.Take(aborted.protocol.Start(aborted.now));
+  EXPECT_FALSE(aborted.Did<action::Meet>());
+  aborted.Take(aborted.protocol.OnReleased());
+  EXPECT_EQ(aborted.protocol.state(), GroupState::kAborted);
+}
+
+// --- other lives of the same name
+
+TEST(GroupProtocolSetUpTest, ARankThatSleptThroughANewGenerationLeavesTheOldOne) {
+  ProtocolDriver driver;
+  driver.ToConfirming();
+  GroupRecord later = driver.record;
+  later.generation = 2;
+  driver.PeerWrites(later);
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  EXPECT_THAT(CauseOf(driver), HasSubstr("'train/1' was replaced by generation 2"));
+  EXPECT_FALSE(driver.pending_write.has_value()) << "it must not write over the living generation";
+}
+
+// Should a generation ever be given out twice, the incarnations tell the lives apart.
+TEST(GroupProtocolSetUpTest, ARecordOfOtherMembersIsNotTakenForOurs) {
+  ProtocolDriver driver(/*rank=*/1);
+  GroupRecord other;
+  other.generation = 1;
+  other.incarnations = {7, 8};
+  driver.ToRendezvous();
+  driver.PeerWrites(other);
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  EXPECT_FALSE(driver.Did<action::Connect>());
+  EXPECT_FALSE(driver.pending_write.has_value());
+  EXPECT_EQ(driver.protocol.cause().code(), absl::StatusCode::kAborted);
+}
+
+}  // namespace
+}  // namespace muster
