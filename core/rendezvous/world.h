@@ -19,19 +19,24 @@ struct World {
 
   // "127.0.0.1:41231". Empty with size 1: no store is needed then and a memory store serves.
   std::string store_address;
-  // Rank 0 of a job without a launcher serves the store itself, on this address; everywhere else empty.
+  // Rank 0 of a job without a launcher serves the store itself, on this address; everywhere else
+  // empty.
   std::string serve_address;
-  // The job's shared secret; a store refuses who does not know it. From the launcher, never printed.
+  // The job's shared secret; a store refuses who does not know it. From the launcher, never
+  // printed.
   std::string token;
 
-  std::string launcher;  // who said so: "options", "muster run", "environment (RANK, WORLD_SIZE, ...)"
+  std::string
+      launcher;  // who said so: "options", "muster run", "environment (RANK, WORLD_SIZE, ...)"
 
   absl::Status Validate() const;
 };
 
-// From the environment, in this fixed order: the variables of `muster run` (MUSTER_RANK, MUSTER_WORLD_SIZE, MUSTER_LOCAL_RANK, MUSTER_LOCAL_WORLD_SIZE, MUSTER_STORE,
-// MUSTER_TOKEN_FILE); then RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; neither: a world of one rank. What was overridden is logged. Errors (InvalidArgument) name the variable,
-// the value seen and the form expected; under torchrun's agent store: Unimplemented.
+// From the environment, in this fixed order: the variables of `muster run` (MUSTER_RANK,
+// MUSTER_WORLD_SIZE, MUSTER_LOCAL_RANK, MUSTER_LOCAL_WORLD_SIZE, MUSTER_STORE, MUSTER_TOKEN_FILE);
+// then RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; neither: a world of one rank. What
+// was overridden is logged. Errors (InvalidArgument) name the variable, the value seen and the form
+// expected; under torchrun's agent store: Unimplemented.
 absl::StatusOr<World> WorldFromEnvironment(const Environment& environment);
 
 }  // namespace muster

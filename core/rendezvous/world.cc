@@ -1,0 +1,391 @@
+#include "muster/core/rendezvous/world.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/log/log.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace muster {
+namespace {
+
+// Far above any job; it keeps a mistyped number from becoming an allocation.
+constexpr int kMaxWorldSize = 1 << 20;
+constexpr int kMaxPort = 65535;
+constexpr size_t kMaxTokenBytes = 4096;
+
+constexpr absl::string_view kMusterRun = "muster run";
+constexpr absl::string_view kStandard = "environment (RANK, WORLD_SIZE, ...)";
+
+// As in a message: quoted, escaped and cut, since a variable may hold anything.
+std::string Seen(absl::string_view value) {
+  constexpr size_t kShown = 80;
+  if (value.size() <= kShown) return absl::StrCat("\"", absl::CHexEscape(value), "\"");
+  return absl::StrCat("\"", absl::CHexEscape(value.substr(0, kShown)), "...\" (", value.size(),
+                      " bytes)");
+}
+
+// Digits only: absl::SimpleAtoi alone would take " 1", "+1" and "-0" as well.
+std::optional<int> ParseCount(absl::string_view text, int max) {
+  if (text.empty()) return std::nullopt;
+  for (const char c : text) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) return std::nullopt;
+  }
+  int value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value > max) return std::nullopt;
+  return value;
+}
+
+bool IsHost(absl::string_view host) {
+  if (host.empty()) return false;
+  for (const char c : host) {
+    const bool name =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
+    if (!name && c != ':') return false;
+  }
+  return true;
+}
+
+// "host:port" or "[v6]:port".
+bool IsEndpoint(absl::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == absl::string_view::npos) return false;
+  absl::string_view host = text.substr(0, colon);
+  const std::optional<int> port = ParseCount(text.substr(colon + 1), kMaxPort);
+  if (!port.has_value() || *port == 0) return false;
+  if (absl::ConsumePrefix(&host, "["))
+    return absl::ConsumeSuffix(&host, "]") && absl::StrContains(host, ':') && IsHost(host);
+  return !absl::StrContains(host, ':') && IsHost(host);
+}
+
+// Whether only processes of this host can reach `host`. A name but "localhost" is not looked up:
+// what it means may differ between ranks.
+bool IsLoopback(absl::string_view host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+class Reader {
+ public:
+  Reader(const Environment& environment, absl::string_view set_by)
+      : environment_(environment), set_by_(set_by) {}
+
+  absl::StatusOr<std::string> Text(absl::string_view name, absl::string_view form) const {
+    std::optional<std::string> value = environment_.Get(name);
+    if (!value.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is not set, though ", set_by_, " is: expected ", form));
+    }
+    return *std::move(value);
+  }
+
+  absl::StatusOr<int> Size(absl::string_view name) const {
+    const std::string form = absl::StrCat("the number of ranks, from 1 to ", kMaxWorldSize);
+    absl::StatusOr<std::string> text = Text(name, form);
+    if (!text.ok()) return text.status();
+    const std::optional<int> value = ParseCount(*text, kMaxWorldSize);
+    if (!value.has_value() || *value == 0) return Bad(name, *text, form);
+    return *value;
+  }
+
+  // One of 0..size-1, where `size_name` says how many there are.
+  absl::StatusOr<int> Rank(absl::string_view name, absl::string_view size_name, int size) const {
+    const std::string form =
+        absl::StrCat("a whole number from 0 to ", size - 1, ", since ", size_name, " is ", size);
+    absl::StatusOr<std::string> text = Text(name, form);
+    if (!text.ok()) return text.status();
+    const std::optional<int> value = ParseCount(*text, kMaxWorldSize);
+    if (!value.has_value() || *value >= size) return Bad(name, *text, form);
+    return *value;
+  }
+
+  // A number of ranks on this host: at most `size`.
+  absl::StatusOr<int> LocalSize(absl::string_view name, absl::string_view size_name,
+                                int size) const {
+    absl::StatusOr<int> value = Size(name);
+    if (value.ok() && *value > size) {
+      return Bad(name, absl::StrCat(*value),
+                 absl::StrCat("the number of ranks on this host, from 1 to ", size, ", since ",
+                              size_name, " is ", size));
+    }
+    return value;
+  }
+
+  static absl::Status Bad(absl::string_view name, absl::string_view value, absl::string_view form) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", Seen(value), ": expected ", form));
+  }
+
+ private:
+  const Environment& environment_;
+  const absl::string_view set_by_;
+};
+
+// The first of `names` that is set, or "".
+absl::string_view FirstSet(const Environment& environment,
+                           std::initializer_list<absl::string_view> names) {
+  for (const absl::string_view name : names) {
+    if (environment.Get(name).has_value()) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  constexpr absl::string_view kName = "MUSTER_TOKEN_FILE";
+  constexpr absl::string_view kForm =
+      "a file that holds the job's secret, 1 to 4096 printable characters on one line";
+  const auto bad = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kName, " is ", Seen(path), ", ", why, ": expected ", kForm));
+  };
+  // O_NONBLOCK: opening a pipe by mistake must not wait for its writer.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return bad(absl::StrCat("which cannot be opened (", strerror(errno), ")"));
+  const absl::Cleanup close_file = [fd] { close(fd); };
+  struct stat info = {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return bad("which is not a regular file");
+  std::string text(kMaxTokenBytes + 2, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t n = read(fd, &text[size], text.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return bad(absl::StrCat("which cannot be read (", strerror(errno), ")"));
+    if (n == 0) break;
+    size += static_cast<size_t>(n);
+  }
+  text.resize(size);
+  if (absl::EndsWith(text, "\n")) text.pop_back();
+  if (text.empty()) return bad("which is empty");
+  if (text.size() > kMaxTokenBytes) return bad("which is longer");
+  for (const char c : text) {
+    // The content itself is a secret and stays out of the message.
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c)))
+      return bad("which holds a space or an unprintable character");
+  }
+  if ((info.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    LOG(WARNING) << kName << " (" << path
+                 << ") is open to every user of this host: chmod 600 keeps them out of the job";
+  }
+  return text;
+}
+
+// The variables of another launcher that say something else than what was taken: worth a line,
+// since it is often a leftover.
+void LogOverridden(const Environment& environment, const World& world) {
+  std::vector<std::string> overridden;
+  const std::initializer_list<std::pair<absl::string_view, int>> taken = {
+      {"RANK", world.rank},
+      {"WORLD_SIZE", world.size},
+      {"LOCAL_RANK", world.local_rank},
+      {"LOCAL_WORLD_SIZE", world.local_size}};
+  for (const auto& [name, value] : taken) {
+    const std::optional<std::string> other = environment.Get(name);
+    if (other.has_value() && *other != absl::StrCat(value)) {
+      overridden.push_back(absl::StrCat(name, "=", Seen(*other), " (taken: ", value, ")"));
+    }
+  }
+  if (overridden.empty()) return;
+  LOG(WARNING) << "rank " << world.rank << " of " << world.size << " by the variables of "
+               << world.launcher << ", which override " << absl::StrJoin(overridden, ", ");
+}
+
+absl::StatusOr<World> FromMusterRun(const Environment& environment, absl::string_view set_by) {
+  const Reader reader(environment, set_by);
+  World world;
+  world.launcher = std::string(kMusterRun);
+  absl::StatusOr<int> size = reader.Size("MUSTER_WORLD_SIZE");
+  if (!size.ok()) return size.status();
+  world.size = *size;
+  absl::StatusOr<int> rank = reader.Rank("MUSTER_RANK", "MUSTER_WORLD_SIZE", world.size);
+  if (!rank.ok()) return rank.status();
+  world.rank = *rank;
+  absl::StatusOr<int> local_size =
+      reader.LocalSize("MUSTER_LOCAL_WORLD_SIZE", "MUSTER_WORLD_SIZE", world.size);
+  if (!local_size.ok()) return local_size.status();
+  world.local_size = *local_size;
+  absl::StatusOr<int> local_rank =
+      reader.Rank("MUSTER_LOCAL_RANK", "MUSTER_LOCAL_WORLD_SIZE", world.local_size);
+  if (!local_rank.ok()) return local_rank.status();
+  world.local_rank = *local_rank;
+
+  if (world.size > 1) {
+    constexpr absl::string_view kForm = "the store's address as host:port, such as 127.0.0.1:41231";
+    absl::StatusOr<std::string> store = reader.Text("MUSTER_STORE", kForm);
+    if (!store.ok()) return store.status();
+    if (!IsEndpoint(*store)) return Reader::Bad("MUSTER_STORE", *store, kForm);
+    world.store_address = *std::move(store);
+    absl::StatusOr<std::string> token_file =
+        reader.Text("MUSTER_TOKEN_FILE", "a file that holds the job's secret");
+    if (!token_file.ok()) return token_file.status();
+    absl::StatusOr<std::string> token = ReadToken(*token_file);
+    if (!token.ok()) return token.status();
+    world.token = *std::move(token);
+  }
+  LogOverridden(environment, world);
+  return world;
+}
+
+// torchrun's agent listens on MASTER_PORT itself, unless it says that it does not.
+absl::Status RefuseAgentStore(const Environment& environment) {
+  const std::optional<std::string> agent_store = environment.Get("TORCHELASTIC_USE_AGENT_STORE");
+  const std::optional<std::string> run_id = environment.Get("TORCHELASTIC_RUN_ID");
+  if (agent_store == "False" || (!agent_store.has_value() && !run_id.has_value()))
+    return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      agent_store.has_value() ? absl::StrCat("TORCHELASTIC_USE_AGENT_STORE is ", Seen(*agent_store))
+                              : absl::StrCat("TORCHELASTIC_RUN_ID is ", Seen(*run_id)),
+      ": torchrun's agent holds MASTER_PORT (", environment.Get("MASTER_PORT").value_or("not set"),
+      ") itself, so that rank 0 cannot serve the store there; start the ranks with `muster run -n "
+      "N -- program`, or with a launcher "
+      "that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and a free MASTER_PORT"));
+}
+
+absl::StatusOr<World> FromStandardVariables(const Environment& environment,
+                                            absl::string_view set_by) {
+  const Reader reader(environment, set_by);
+  World world;
+  world.launcher = std::string(kStandard);
+  absl::StatusOr<int> size = reader.Size("WORLD_SIZE");
+  if (!size.ok()) return size.status();
+  world.size = *size;
+  absl::StatusOr<int> rank = reader.Rank("RANK", "WORLD_SIZE", world.size);
+  if (!rank.ok()) return rank.status();
+  world.rank = *rank;
+
+  std::string host;
+  if (world.size > 1) {
+    // Before the rest: whatever else is wrong, this would be next.
+    const absl::Status refused = RefuseAgentStore(environment);
+    if (!refused.ok()) return refused;
+    constexpr absl::string_view kHostForm = "the name or address of rank 0's host";
+    absl::StatusOr<std::string> address = reader.Text("MASTER_ADDR", kHostForm);
+    if (!address.ok()) return address.status();
+    if (!IsHost(*address)) return Reader::Bad("MASTER_ADDR", *address, kHostForm);
+    host = *std::move(address);
+    constexpr absl::string_view kPortForm =
+        "a port from 1 to 65535 on which rank 0 serves the store";
+    absl::StatusOr<std::string> port = reader.Text("MASTER_PORT", kPortForm);
+    if (!port.ok()) return port.status();
+    const std::optional<int> number = ParseCount(*port, kMaxPort);
+    if (!number.has_value() || *number == 0) return Reader::Bad("MASTER_PORT", *port, kPortForm);
+    world.store_address = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", *number)
+                                                       : absl::StrCat(host, ":", *number);
+    if (world.rank == 0) world.serve_address = world.store_address;
+  }
+
+  // With every rank on one host the local numbers are the global ones, so they may be left out.
+  const bool one_host = world.size == 1 || IsLoopback(host);
+  world.local_size = world.size;
+  if (!one_host || environment.Get("LOCAL_WORLD_SIZE").has_value()) {
+    absl::StatusOr<int> local_size = reader.LocalSize("LOCAL_WORLD_SIZE", "WORLD_SIZE", world.size);
+    if (!local_size.ok()) return local_size.status();
+    world.local_size = *local_size;
+  }
+  world.local_rank = world.rank;
+  if (world.local_size < world.size || environment.Get("LOCAL_RANK").has_value()) {
+    absl::StatusOr<int> local_rank =
+        reader.Rank("LOCAL_RANK", "LOCAL_WORLD_SIZE", world.local_size);
+    if (!local_rank.ok()) return local_rank.status();
+    world.local_rank = *local_rank;
+  }
+
+  const std::optional<std::string> token_file = environment.Get("MUSTER_TOKEN_FILE");
+  if (token_file.has_value() && world.size > 1) {
+    absl::StatusOr<std::string> token = ReadToken(*token_file);
+    if (!token.ok()) return token.status();
+    world.token = *std::move(token);
+  }
+  if (!one_host && world.token.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("MASTER_ADDR is ", Seen(host),
+                     ", which other hosts can reach, and MUSTER_TOKEN_FILE is not set: expected a "
+                     "file with a secret that all ranks share (or MASTER_ADDR=127.0.0.1 when all "
+                     "ranks are on this host)"));
+  }
+  return world;
+}
+
+}  // namespace
+
+absl::Status World::Validate() const {
+  const auto bad = [](absl::string_view field, const auto& value, absl::string_view form) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world: ", field, " is ", value, ": expected ", form));
+  };
+  if (size < 1 || size > kMaxWorldSize)
+    return bad("size", size, absl::StrCat("1 to ", kMaxWorldSize));
+  if (rank < 0 || rank >= size)
+    return bad("rank", rank, absl::StrCat("0 to ", size - 1, ", since size is ", size));
+  if (local_size < 1 || local_size > size) {
+    return bad("local_size", local_size, absl::StrCat("1 to ", size, ", since size is ", size));
+  }
+  if (local_rank < 0 || local_rank >= local_size) {
+    return bad("local_rank", local_rank,
+               absl::StrCat("0 to ", local_size - 1, ", since local_size is ", local_size));
+  }
+  constexpr absl::string_view kEndpoint = "host:port, such as 127.0.0.1:41231";
+  if (size == 1 && !store_address.empty())
+    return bad("store_address", Seen(store_address), "none, since size is 1");
+  if (size > 1 && !IsEndpoint(store_address))
+    return bad("store_address", Seen(store_address), kEndpoint);
+  if (!serve_address.empty()) {
+    if (rank != 0)
+      return bad("serve_address", Seen(serve_address),
+                 absl::StrCat("none, since only rank 0 serves and this is rank ", rank));
+    if (size == 1) return bad("serve_address", Seen(serve_address), "none, since size is 1");
+    if (!IsEndpoint(serve_address)) return bad("serve_address", Seen(serve_address), kEndpoint);
+  }
+  for (const char c : token) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
+      return absl::InvalidArgumentError(
+          "world: token holds a space or an unprintable character: expected printable ones only");
+    }
+  }
+  if (token.size() > kMaxTokenBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("world: token has ", token.size(),
+                                                   " bytes: expected at most ", kMaxTokenBytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<World> WorldFromEnvironment(const Environment& environment) {
+  // MUSTER_TOKEN_FILE decides nothing: it also goes with RANK and its like.
+  const absl::string_view ours =
+      FirstSet(environment, {"MUSTER_RANK", "MUSTER_WORLD_SIZE", "MUSTER_LOCAL_RANK",
+                             "MUSTER_LOCAL_WORLD_SIZE", "MUSTER_STORE"});
+  absl::StatusOr<World> world;
+  if (!ours.empty()) {
+    world = FromMusterRun(environment, ours);
+  } else if (const absl::string_view standard = FirstSet(environment, {"RANK", "WORLD_SIZE"});
+             !standard.empty()) {
+    world = FromStandardVariables(environment, standard);
+  } else {
+    // LOCAL_RANK or MASTER_ADDR alone says nothing about a job: clusters set them for every
+    // process.
+    world = World();
+    world->launcher = "none (neither MUSTER_RANK nor RANK is set)";
+  }
+  if (!world.ok()) return world;
+  const absl::Status valid = world->Validate();
+  if (!valid.ok()) return valid;
+  return world;
+}
+
+}  // namespace muster
