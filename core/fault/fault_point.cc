@@ -1,0 +1,46 @@
+#include "muster/core/fault/fault_point.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace muster {
+namespace {
+
+constexpr FaultPointInfo kPoints[] = {
+    {FaultPoint::kPoolRendezvous, "pool.rendezvous", "before a rank meets its peers"},
+    {FaultPoint::kPoolConnecting, "pool.connecting",
+     "the peers are met, before the backend connects"},
+    {FaultPoint::kPoolConnected, "pool.connected",
+     "the backend has connected here, before the others are told"},
+    {FaultPoint::kPoolRollback, "pool.rollback",
+     "before set-up that failed is undone; fail() skips the undoing"},
+    {FaultPoint::kPoolClosing, "pool.closing", "before a rank agrees to close"},
+    {FaultPoint::kGroupOperation, "group.operation", "before each operation of a group"},
+};
+
+}  // namespace
+
+absl::Span<const FaultPointInfo> AllFaultPoints() { return kPoints; }
+
+absl::string_view Name(FaultPoint point) { return kPoints[static_cast<size_t>(point)].name; }
+
+absl::StatusOr<FaultPoint> FaultPointByName(absl::string_view name) {
+  for (const FaultPointInfo& info : kPoints) {
+    if (info.name == name) return info.point;
+  }
+  const auto append_name = [](std::string* out, const FaultPointInfo& info) {
+    absl::StrAppend(out, info.name);
+  };
+  return absl::InvalidArgumentError(absl::StrCat("unknown fault point \"", absl::CHexEscape(name),
+                                                 "\": expected one of ",
+                                                 absl::StrJoin(kPoints, ", ", append_name)));
+}
+
+}  // namespace muster
