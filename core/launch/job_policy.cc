@@ -1,0 +1,132 @@
+#include "muster/core/launch/job_policy.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace muster {
+
+JobPolicy::JobPolicy(std::vector<pid_t> pids, const JobLimits& limits, absl::Time start)
+    : limits_(limits),
+      start_(start),
+      ranks_(pids.size()),
+      running_(static_cast<int>(pids.size())),
+      timeout_at_(start + limits.timeout) {
+  for (size_t rank = 0; rank < pids.size(); ++rank) ranks_[rank].result.pid = pids[rank];
+}
+
+JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_order,
+                                        absl::Time now) {
+  Actions actions;
+  Rank& ended = ranks_[static_cast<size_t>(rank)];
+  if (ended.ended) return actions;
+  ended.ended = true;
+  ended.result.exit = exit;
+  ended.result.ended_after = now - start_;
+  --running_;
+  // The store knew only that it was gone; the exit status says why, unless we are the reason.
+  if (result_.first_failed == rank && ended.result.signalled == 0 && !exit.ok()) {
+    result_.first_reason = exit.ToString();
+  }
+  if (exit.ok()) return actions;
+  if (!stopping()) Fail(rank, exit.ToString());
+  if (!in_order) {
+    actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
+    // After an interrupt too: the others cannot finish without it.
+    BeginToEnd(now);
+  }
+  return actions;
+}
+
+JobPolicy::Actions JobPolicy::StoreLost(int rank, absl::string_view reason, absl::Time now) {
+  const bool known = rank >= 0 && static_cast<size_t>(rank) < ranks_.size();
+  if (!known || ranks_[static_cast<size_t>(rank)].ended) return {};
+  if (!stopping()) Fail(rank, reason);
+  BeginToEnd(now);
+  return {};
+}
+
+JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
+  Actions actions;
+  if (!stopping()) result_.interrupted_by = signal;
+  if (!ending_) {
+    ending_ = true;
+    SignalRunning(signal, &actions);
+    kill_at_ = now + limits_.interrupt_grace;
+  } else {
+    kill_at_ = now;
+    const Actions kills = TimePassed(now);
+    actions.insert(actions.end(), kills.begin(), kills.end());
+  }
+  return actions;
+}
+
+JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
+  Actions actions;
+  if (now >= timeout_at_) {
+    timeout_at_ = absl::InfiniteFuture();
+    if (!stopping()) {
+      result_.timed_out = true;
+      for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+        if (!ranks_[rank].ended) result_.running_at_timeout.push_back(static_cast<int>(rank));
+      }
+    }
+    BeginToEnd(now);
+    term_at_ = now;
+  }
+  if (now >= term_at_) {
+    term_at_ = absl::InfiniteFuture();
+    SignalRunning(SIGTERM, &actions);
+  }
+  if (now >= kill_at_ && give_up_at_ == absl::InfiniteFuture()) {
+    term_at_ = absl::InfiniteFuture();
+    give_up_at_ = now + limits_.kill_grace;
+    SignalRunning(SIGKILL, &actions);
+  }
+  if (now >= give_up_at_) given_up_ = true;
+  return actions;
+}
+
+absl::Time JobPolicy::NextDeadline() const {
+  if (Done()) return absl::InfiniteFuture();
+  if (give_up_at_ != absl::InfiniteFuture()) return give_up_at_;
+  return std::min({timeout_at_, term_at_, kill_at_});
+}
+
+JobResult JobPolicy::Result(absl::Time now) const {
+  JobResult result = result_;
+  result.duration = now - start_;
+  for (const Rank& rank : ranks_) result.ranks.push_back(rank.result);
+  return result;
+}
+
+void JobPolicy::Fail(int rank, absl::string_view reason) {
+  result_.first_failed = rank;
+  result_.first_reason = std::string(reason);
+}
+
+// Never puts off an end that was set earlier.
+void JobPolicy::BeginToEnd(absl::Time now) {
+  ending_ = true;
+  const absl::Time kill_at = now + limits_.failure_grace;
+  if (kill_at >= kill_at_) return;
+  kill_at_ = kill_at;
+  term_at_ = std::min(term_at_, now + limits_.failure_grace * 3 / 4);
+}
+
+void JobPolicy::SignalRunning(int signal, Actions* actions) {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].ended) continue;
+    ranks_[rank].result.signalled = signal;
+    actions->push_back({JobAction::Kind::kSignal, static_cast<int>(rank), signal, ""});
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,96 @@
+// Decides what a launcher does when ranks end, fail, hang or are told to stop. Pure: events and the
+// time in, actions out.
+//
+// The first failure decides. The store is told of it at once, so the other ranks learn the cause
+// and end by themselves; who does not gets SIGTERM, then SIGKILL.
+#ifndef MUSTER_CORE_LAUNCH_JOB_POLICY_H_
+#define MUSTER_CORE_LAUNCH_JOB_POLICY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/core/launch/job_result.h"
+#include "muster/core/launch/rank_exit.h"
+
+namespace muster {
+
+struct JobLimits {
+  // For the whole job; then it ends as a failure.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // From the first failure (or the timeout) to SIGKILL. The last quarter of it begins with SIGTERM.
+  absl::Duration failure_grace = absl::Seconds(2);
+  // From a signal that was forwarded to the ranks to SIGKILL: time for a last checkpoint.
+  absl::Duration interrupt_grace = absl::Seconds(10);
+  // How long to wait for a process after SIGKILL.
+  absl::Duration kill_grace = absl::Seconds(5);
+};
+
+struct JobAction {
+  enum class Kind {
+    kSignal,       // send `signal` to `rank`
+    kDeclareLost,  // tell the store that `rank` is lost, with `reason`
+  };
+  Kind kind = Kind::kSignal;
+  int rank = 0;
+  int signal = 0;
+  std::string reason;
+};
+
+// Not thread-safe. Times never go back.
+class JobPolicy {
+ public:
+  JobPolicy(std::vector<pid_t> pids, const JobLimits& limits, absl::Time start);
+
+  using Actions = std::vector<JobAction>;
+
+  // `rank` has ended. `in_order`: it did all that it was meant to do, so its end, failed or not, is
+  // no reason to end the others.
+  Actions RankEnded(int rank, const RankExit& exit, bool in_order, absl::Time now);
+
+  // The store lost `rank`, which may still be there, stopped or stuck.
+  Actions StoreLost(int rank, absl::string_view reason, absl::Time now);
+
+  // The launcher was told to stop. The first signal is forwarded, a second one kills.
+  Actions Interrupted(int signal, absl::Time now);
+
+  // To be called when NextDeadline() has come.
+  Actions TimePassed(absl::Time now);
+  absl::Time NextDeadline() const;
+
+  // Every rank has ended, or nothing more can be done.
+  bool Done() const { return running_ == 0 || given_up_; }
+
+  // Once Done(): the result, but for what only the launcher sees (`left`).
+  JobResult Result(absl::Time now) const;
+
+ private:
+  struct Rank {
+    RankResult result;
+    bool ended = false;
+  };
+
+  void BeginToEnd(absl::Time now);
+  void SignalRunning(int signal, Actions* actions);
+  void Fail(int rank, absl::string_view reason);
+  bool stopping() const {
+    return result_.first_failed.has_value() || result_.interrupted_by != 0 || result_.timed_out;
+  }
+
+  const JobLimits limits_;
+  const absl::Time start_;
+  std::vector<Rank> ranks_;
+  int running_;
+  bool ending_ = false;  // a kill is due, or a signal was forwarded
+  bool given_up_ = false;
+  JobResult result_;
+  absl::Time timeout_at_;
+  absl::Time term_at_ = absl::InfiniteFuture();
+  absl::Time kill_at_ = absl::InfiniteFuture();
+  absl::Time give_up_at_ = absl::InfiniteFuture();
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_LAUNCH_JOB_POLICY_H_

@@ -1,0 +1,258 @@
+#include "muster/core/launch/job_policy.h"
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/launch/job_result.h"
+#include "muster/core/launch/rank_exit.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string Text(const JobAction& action) {
+  if (action.kind == JobAction::Kind::kSignal) {
+    return absl::StrCat(SignalName(action.signal), " to ", action.rank);
+  }
+  return absl::StrCat(action.rank, " lost: ", action.reason);
+}
+
+std::vector<std::string> Texts(const JobPolicy::Actions& actions) {
+  std::vector<std::string> texts;
+  for (const JobAction& action : actions) texts.push_back(Text(action));
+  return texts;
+}
+
+class JobPolicyTest : public ::testing::Test {
+ protected:
+  static absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
+
+  static JobPolicy Job(int ranks, JobLimits limits = {}) {
+    std::vector<pid_t> pids;
+    for (int rank = 0; rank < ranks; ++rank) pids.push_back(100 + rank);
+    return JobPolicy(pids, limits, At(0));
+  }
+
+  static JobPolicy::Actions End(JobPolicy& job, int rank, RankExit exit, double at) {
+    return job.RankEnded(rank, exit, exit.ok(), At(at));
+  }
+};
+
+TEST_F(JobPolicyTest, AllRanksEndingWellIsSuccess) {
+  JobPolicy job = Job(2);
+  EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
+  EXPECT_THAT(End(job, 1, RankExit::Exited(0), 1), IsEmpty());
+  EXPECT_FALSE(job.Done());
+  EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
+  EXPECT_THAT(End(job, 0, RankExit::Exited(0), 5), IsEmpty());
+  EXPECT_TRUE(job.Done());
+  const JobResult result = job.Result(At(5));
+  EXPECT_TRUE(result.ok());
+  EXPECT_EQ(result.ExitCode(), 0);
+  EXPECT_THAT(result.Report(), IsEmpty());
+  EXPECT_EQ(result.ranks[1].ended_after, absl::Seconds(1));
+}
+
+TEST_F(JobPolicyTest, TheStoreLearnsAtOnceWhyARankEnded) {
+  JobPolicy job = Job(3);
+  EXPECT_THAT(Texts(End(job, 1, RankExit::Killed(SIGKILL), 1)),
+              ElementsAre("1 lost: killed by signal 9"));
+  EXPECT_THAT(Texts(End(job, 2, RankExit::Exited(3), 1)),
+              ElementsAre("2 lost: exited with code 3"));
+}
+
+TEST_F(JobPolicyTest, TheOthersMayFailByThemselvesThenGetSigtermThenSigkill) {
+  JobPolicy job = Job(3);
+  End(job, 1, RankExit::Killed(SIGKILL), 10);
+  EXPECT_EQ(job.NextDeadline(), At(11.5));
+  EXPECT_THAT(job.TimePassed(At(11.4)), IsEmpty());
+  EXPECT_THAT(Texts(job.TimePassed(At(11.5))), ElementsAre("SIGTERM to 0", "SIGTERM to 2"));
+  End(job, 0, RankExit::Killed(SIGTERM), 11.6);
+  EXPECT_EQ(job.NextDeadline(), At(12));
+  EXPECT_THAT(Texts(job.TimePassed(At(12))), ElementsAre("SIGKILL to 2"));
+  End(job, 2, RankExit::Killed(SIGKILL), 12.1);
+  ASSERT_TRUE(job.Done());
+  const JobResult result = job.Result(At(12.1));
+  EXPECT_EQ(result.ExitCode(), 137);
+  EXPECT_THAT(result.Report(),
+              ElementsAre("FAILED after 12.1 s: rank 1 (pid 101) failed first: killed by signal 9",
+                          "consequences of it: rank 0 ended by muster (SIGTERM), rank 2 ended by "
+                          "muster (SIGKILL)"));
+}
+
+TEST_F(JobPolicyTest, TheFirstFailingRanksCodeIsTheJobs) {
+  JobPolicy job = Job(2);
+  End(job, 1, RankExit::Exited(7), 1);
+  End(job, 0, RankExit::Exited(9), 1.1);
+  const JobResult result = job.Result(At(1.1));
+  EXPECT_EQ(result.ExitCode(), 7);
+  EXPECT_THAT(result.Report(),
+              ElementsAre("FAILED after 1.1 s: rank 1 (pid 101) failed first: exited with code 7",
+                          "consequences of it: rank 0 exited with code 9"));
+}
+
+TEST_F(JobPolicyTest, ALaterFailureNeitherMovesTheEndNorTheBlame) {
+  JobPolicy job = Job(3);
+  End(job, 0, RankExit::Exited(1), 1);
+  End(job, 2, RankExit::Killed(SIGSEGV), 2);
+  EXPECT_EQ(job.NextDeadline(), At(2.5));
+  EXPECT_EQ(job.Result(At(2)).first_failed, 0);
+}
+
+TEST_F(JobPolicyTest, ARankThatTheStoreLostIsTheFirstFailureAndIsEnded) {
+  JobPolicy job = Job(2);
+  EXPECT_THAT(job.StoreLost(1, "no heartbeat for 10 s", At(5)), IsEmpty());
+  // The other one fails of it, and is not to blame.
+  End(job, 0, RankExit::Exited(1), 5.2);
+  job.TimePassed(At(6.5));
+  EXPECT_THAT(Texts(job.TimePassed(At(7))), ElementsAre("SIGKILL to 1"));
+  End(job, 1, RankExit::Killed(SIGKILL), 7);
+  const JobResult result = job.Result(At(7));
+  EXPECT_EQ(result.first_failed, 1);
+  EXPECT_EQ(result.first_reason, "no heartbeat for 10 s");
+  EXPECT_EQ(result.ExitCode(), 137);
+}
+
+TEST_F(JobPolicyTest, AnExitStatusSaysMoreThanTheStoresLoss) {
+  JobPolicy job = Job(2);
+  job.StoreLost(1, "its connection closed", At(5));
+  End(job, 1, RankExit::Killed(SIGSEGV), 5.001);
+  EXPECT_EQ(job.Result(At(6)).first_reason, "killed by signal 11");
+}
+
+TEST_F(JobPolicyTest, ALostRankThatEndsWellIsAFailureAllTheSame) {
+  JobPolicy job = Job(1);
+  job.StoreLost(0, "no heartbeat for 10 s", At(5));
+  End(job, 0, RankExit::Exited(0), 5.1);
+  EXPECT_EQ(job.Result(At(6)).ExitCode(), 1);
+}
+
+TEST_F(JobPolicyTest, NewsOfRanksThatHaveEndedOrDoNotExistIsNoNews) {
+  JobPolicy job = Job(2);
+  End(job, 1, RankExit::Exited(0), 1);
+  job.StoreLost(1, "its connection closed", At(1.1));
+  job.StoreLost(7, "?", At(1.1));
+  job.StoreLost(-1, "?", At(1.1));
+  EXPECT_TRUE(job.Result(At(2)).ok());
+}
+
+TEST_F(JobPolicyTest, TheFirstSignalIsForwardedTheSecondKills) {
+  JobPolicy job = Job(2);
+  EXPECT_THAT(Texts(job.Interrupted(SIGINT, At(1))), ElementsAre("SIGINT to 0", "SIGINT to 1"));
+  EXPECT_EQ(job.NextDeadline(), At(11));
+  EXPECT_THAT(Texts(job.Interrupted(SIGTERM, At(2))), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
+  End(job, 0, RankExit::Killed(SIGKILL), 2);
+  End(job, 1, RankExit::Exited(0), 2);
+  const JobResult result = job.Result(At(2));
+  EXPECT_EQ(result.ExitCode(), 130);
+  EXPECT_THAT(result.Report(),
+              ElementsAre("stopped by SIGINT after 2.0 s: rank 0 ended by muster (SIGKILL)"));
+}
+
+TEST_F(JobPolicyTest, RanksThatEndWellAfterASignalStillGiveItsCode) {
+  JobPolicy job = Job(1);
+  job.Interrupted(SIGTERM, At(1));
+  End(job, 0, RankExit::Exited(0), 2);
+  EXPECT_EQ(job.Result(At(2)).ExitCode(), 143);
+}
+
+TEST_F(JobPolicyTest, ASecondSignalKillsWithoutBoundToo) {
+  JobLimits limits;
+  limits.interrupt_grace = absl::InfiniteDuration();
+  JobPolicy job = Job(1, limits);
+  job.Interrupted(SIGTERM, At(1));
+  EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
+  EXPECT_THAT(Texts(job.Interrupted(SIGTERM, At(2))), ElementsAre("SIGKILL to 0"));
+}
+
+TEST_F(JobPolicyTest, OneRankEndedByTheSignalShortensTheGraceOfTheRest) {
+  JobPolicy job = Job(2);
+  job.Interrupted(SIGINT, At(1));
+  End(job, 0, RankExit::Killed(SIGINT), 1.1);
+  job.TimePassed(At(2.6));
+  EXPECT_EQ(job.NextDeadline(), At(3.1));
+  EXPECT_EQ(job.Result(At(2)).first_failed, std::nullopt);
+}
+
+TEST_F(JobPolicyTest, ASignalAfterAFailureKillsAndKeepsTheBlame) {
+  JobPolicy job = Job(2);
+  End(job, 1, RankExit::Exited(3), 1);
+  EXPECT_THAT(Texts(job.Interrupted(SIGINT, At(1.1))), ElementsAre("SIGKILL to 0"));
+  End(job, 0, RankExit::Killed(SIGKILL), 1.2);
+  EXPECT_EQ(job.Result(At(2)).ExitCode(), 3);
+}
+
+TEST_F(JobPolicyTest, TheTimeoutNamesTheRanksThatStillRan) {
+  JobLimits limits;
+  limits.timeout = absl::Seconds(30);
+  JobPolicy job = Job(3, limits);
+  End(job, 1, RankExit::Exited(0), 1);
+  EXPECT_EQ(job.NextDeadline(), At(30));
+  EXPECT_THAT(Texts(job.TimePassed(At(30))), ElementsAre("SIGTERM to 0", "SIGTERM to 2"));
+  End(job, 0, RankExit::Killed(SIGTERM), 30);
+  EXPECT_THAT(Texts(job.TimePassed(At(32))), ElementsAre("SIGKILL to 2"));
+  End(job, 2, RankExit::Killed(SIGKILL), 32);
+  const JobResult result = job.Result(At(32));
+  EXPECT_EQ(result.ExitCode(), 124);
+  EXPECT_THAT(result.Report(),
+              ElementsAre("FAILED after 32.0 s: the timeout passed while ranks 0, 2 still ran",
+                          "rank 0 ended by muster (SIGTERM), rank 2 ended by muster (SIGKILL)"));
+}
+
+TEST_F(JobPolicyTest, AFailureInOrderLetsTheOthersFinish) {
+  JobPolicy job = Job(2);
+  EXPECT_THAT(job.RankEnded(1, RankExit::Exited(1), /*in_order=*/true, At(1)), IsEmpty());
+  EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
+  // A crash after it still ends the rest.
+  JobPolicy other = Job(3);
+  other.RankEnded(1, RankExit::Exited(1), /*in_order=*/true, At(1));
+  End(other, 0, RankExit::Killed(SIGSEGV), 2);
+  EXPECT_EQ(other.NextDeadline(), At(3.5));
+  EXPECT_EQ(other.Result(At(3)).first_failed, 1);
+}
+
+TEST_F(JobPolicyTest, GivesUpOnAProcessThatSurvivesSigkill) {
+  JobPolicy job = Job(2);
+  End(job, 1, RankExit::Exited(3), 0);
+  job.TimePassed(At(1.5));
+  job.TimePassed(At(2));
+  EXPECT_EQ(job.NextDeadline(), At(7));
+  EXPECT_FALSE(job.Done());
+  EXPECT_THAT(job.TimePassed(At(7)), IsEmpty());
+  EXPECT_TRUE(job.Done());
+  EXPECT_THAT(
+      job.Result(At(7)).Report(),
+      ElementsAre("FAILED after 7.0 s: rank 1 (pid 101) failed first: exited with code 3",
+                  "consequences of it: rank 0 is stuck in the kernel and survives SIGKILL"));
+}
+
+TEST(JobResultTest, ReportsWhatWasLeftBehindAlsoOfAGoodJob) {
+  JobResult result;
+  result.left.push_back({812, 1, "sleep 100", true});
+  result.left.push_back({813, std::nullopt, "x", false});
+  EXPECT_THAT(result.Report(),
+              ElementsAre("left behind, ended now: process 812 (sleep 100) of rank 1",
+                          "left behind, ended now: process 813 (x), which survives SIGKILL"));
+  EXPECT_EQ(result.ExitCode(), 0);
+}
+
+TEST(JobResultTest, ALargeJobsReportStaysReadable) {
+  JobResult result;
+  result.ranks.resize(1000);
+  for (RankResult& rank : result.ranks) rank.exit = RankExit::Exited(1);
+  result.first_failed = 0;
+  result.first_reason = "exited with code 1";
+  EXPECT_LT(result.Report()[1].size(), 600u);
+  EXPECT_THAT(result.Report()[1], ::testing::EndsWith("and 983 more"));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,106 @@
+#include "muster/core/launch/job_result.h"
+
+#include <signal.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+
+namespace muster {
+namespace {
+
+// So that a job of a thousand ranks still ends in lines that can be read.
+constexpr size_t kRanksNamed = 16;
+
+std::string Join(const std::vector<std::string>& items) {
+  if (items.size() <= kRanksNamed) return absl::StrJoin(items, ", ");
+  const std::vector<std::string> first(items.begin(), items.begin() + kRanksNamed);
+  return absl::StrCat(absl::StrJoin(first, ", "), " and ", items.size() - kRanksNamed, " more");
+}
+
+std::string HowItEnded(const RankResult& rank) {
+  if (!rank.exit.has_value()) return "is stuck in the kernel and survives SIGKILL";
+  if (rank.signalled != 0)
+    return absl::StrCat("ended by muster (", SignalName(rank.signalled), ")");
+  return rank.exit->ToString();
+}
+
+}  // namespace
+
+std::string Seconds(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
+std::string SignalName(int signal) {
+  switch (signal) {
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGINT:
+      return "SIGINT";
+    case SIGKILL:
+      return "SIGKILL";
+    case SIGPIPE:
+      return "SIGPIPE";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return absl::StrCat("signal ", signal);
+  }
+}
+
+std::string LeftProcess::ToString() const {
+  return absl::StrCat("process ", pid, " (", command, ")",
+                      rank.has_value() ? absl::StrCat(" of rank ", *rank) : "",
+                      ended ? "" : ", which survives SIGKILL");
+}
+
+int JobResult::ExitCode() const {
+  if (interrupted_by != 0) return 128 + interrupted_by;
+  if (timed_out) return 124;
+  if (!first_failed.has_value()) return 0;
+  const std::optional<RankExit>& exit = ranks[static_cast<size_t>(*first_failed)].exit;
+  // Lost by its store and yet ended well, or never ended: a failure all the same.
+  return exit.has_value() && !exit->ok() ? exit->ExitCode() : 1;
+}
+
+std::vector<std::string> JobResult::Report() const {
+  std::vector<std::string> lines;
+  for (const LeftProcess& process : left) {
+    lines.push_back(absl::StrCat("left behind, ended now: ", process.ToString()));
+  }
+  if (ok()) return lines;
+
+  std::vector<std::string> others;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const bool first = first_failed.has_value() && static_cast<size_t>(*first_failed) == rank;
+    const bool well = ranks[rank].exit.has_value() && ranks[rank].exit->ok();
+    if (!first && !well)
+      others.push_back(absl::StrCat("rank ", rank, " ", HowItEnded(ranks[rank])));
+  }
+  if (interrupted_by != 0) {
+    lines.push_back(absl::StrCat("stopped by ", SignalName(interrupted_by), " after ",
+                                 Seconds(duration), others.empty() ? "" : ": ", Join(others)));
+  } else if (timed_out) {
+    std::vector<std::string> running;
+    for (const int rank : running_at_timeout) running.push_back(absl::StrCat(rank));
+    lines.push_back(absl::StrCat("FAILED after ", Seconds(duration),
+                                 ": the timeout passed while rank",
+                                 running.size() == 1 ? " " : "s ", Join(running), " still ran"));
+    if (!others.empty()) lines.push_back(Join(others));
+  } else {
+    lines.push_back(absl::StrCat("FAILED after ", Seconds(duration), ": rank ", *first_failed,
+                                 " (pid ", ranks[static_cast<size_t>(*first_failed)].pid,
+                                 ") failed first: ", first_reason));
+    if (!others.empty()) {
+      lines.push_back(absl::StrCat("consequences of it: ", Join(others)));
+    }
+  }
+  return lines;
+}
+
+}  // namespace muster

@@ -1,0 +1,71 @@
+// What became of a job: who failed first, what the others did, what was left behind, and the lines
+// that say so.
+#ifndef MUSTER_CORE_LAUNCH_JOB_RESULT_H_
+#define MUSTER_CORE_LAUNCH_JOB_RESULT_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "muster/core/launch/rank_exit.h"
+
+namespace muster {
+
+struct RankResult {
+  pid_t pid = -1;
+  // Empty: still there after SIGKILL (stuck in the kernel).
+  std::optional<RankExit> exit;
+  absl::Duration ended_after;  // since the job's start
+  // The last signal that the launcher sent before the rank ended, 0 for none: the end is then the
+  // launcher's doing.
+  int signalled = 0;
+};
+
+// A process that a rank started and that outlived all ranks. The launcher ended it.
+struct LeftProcess {
+  pid_t pid = -1;
+  std::optional<int> rank;  // whose it was, where that can be told
+  std::string command;      // "sleep 100"
+  bool ended = true;        // false: still there after SIGKILL
+
+  std::string ToString() const;  // "process 812 (sleep 100) of rank 1"
+};
+
+struct JobResult {
+  std::vector<RankResult> ranks;
+
+  // The first failure, the cause of all that followed: a rank, and "killed by signal 9", "exited
+  // with code 3" or, for one that its store lost while it was still there, "no heartbeat for 10 s".
+  std::optional<int> first_failed;
+  std::string first_reason;
+
+  int interrupted_by =
+      0;  // the signal that the launcher was asked to stop with, before any failure
+  bool timed_out = false;  // before any failure
+  std::vector<int> running_at_timeout;
+
+  std::vector<LeftProcess> left;
+  absl::Duration duration;
+
+  bool ok() const { return !first_failed.has_value() && interrupted_by == 0 && !timed_out; }
+
+  // 0, 128 + signal, 124 for a timeout, or what the first failing rank ended with.
+  int ExitCode() const;
+
+  // For the end of the output: who failed first and why, that the rest is its consequence, and what
+  // was left behind. One line each, without a prefix; none for a job that went well.
+  std::vector<std::string> Report() const;
+};
+
+// "1.3 s", for messages.
+std::string Seconds(absl::Duration duration);
+
+// "SIGTERM"; "signal 40" for one without a name here.
+std::string SignalName(int signal);
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_LAUNCH_JOB_RESULT_H_

@@ -1,0 +1,41 @@
+// What a launcher needs of the store that it serves to its ranks.
+#ifndef MUSTER_CORE_LAUNCH_LAUNCHED_STORE_H_
+#define MUSTER_CORE_LAUNCH_LAUNCHED_STORE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// Thread-safe. Destroyed after the last rank has ended; its port is free then.
+class LaunchedStore {
+ public:
+  virtual ~LaunchedStore() = default;
+
+  // "127.0.0.1:41231"
+  virtual std::string address() const = 0;
+
+  // The rank is gone, for `reason` ("killed by signal 9"), which only a launcher knows. Ranks that
+  // watch the store learn it. Declaring a rank that had left or is lost already changes nothing.
+  virtual void DeclareLost(int rank, absl::string_view reason) = 0;
+};
+
+struct LaunchedStoreRequest {
+  int world_size = 1;
+  std::string token;  // who does not know it is refused
+  // To be called, from any thread and until the store is destroyed, with each rank that the store
+  // itself declares lost ("no heartbeat for 10 s"). Must not be called with a lock held that
+  // DeclareLost needs.
+  std::function<void(int rank, absl::string_view reason)> on_lost;
+};
+
+using LaunchedStoreFactory =
+    std::function<absl::StatusOr<std::unique_ptr<LaunchedStore>>(LaunchedStoreRequest)>;
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_LAUNCH_LAUNCHED_STORE_H_

@@ -1,0 +1,443 @@
+#include "muster/core/launch/launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "muster/core/launch/private_folder.h"
+#include "muster/core/launch/process_tree.h"
+#include "muster/core/launch/program.h"
+#include "muster/core/launch/rank_process.h"
+#include "muster/core/launch/signal_gate.h"
+#include "muster/core/launch/unique_fd.h"
+#include "muster/core/platform/monotonic_clock.h"
+
+namespace muster {
+namespace {
+
+// News from the store's threads to the launcher's, with a descriptor to poll.
+class LostRanks {
+ public:
+  struct Lost {
+    int rank;
+    std::string reason;
+  };
+
+  LostRanks() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { event_.MoveAboveStandard(); }
+
+  bool valid() const { return event_.valid(); }
+  int fd() const { return event_.get(); }
+
+  void Add(int rank, absl::string_view reason) {
+    absl::MutexLock lock(&mutex_);
+    lost_.push_back({rank, std::string(reason)});
+    const uint64_t one = 1;
+    (void)!write(event_.get(), &one, sizeof(one));
+  }
+
+  std::vector<Lost> Take() {
+    absl::MutexLock lock(&mutex_);
+    uint64_t count = 0;
+    (void)!read(event_.get(), &count, sizeof(count));
+    return std::exchange(lost_, {});
+  }
+
+ private:
+  UniqueFd event_;
+  absl::Mutex mutex_;
+  std::vector<Lost> lost_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Job {
+ public:
+  explicit Job(const JobOptions& options) : options_(options) {}
+  ~Job() { KillAll(); }
+
+  absl::Status Start();
+  // Until every rank has ended.
+  void Supervise();
+  JobResult Finish();
+
+ private:
+  absl::Status Prepare();
+  absl::Status StartRank(int rank, const std::string& program);
+  std::vector<std::string> RankEnvironment(int rank) const;
+
+  // Waits for one thing to happen, at most until `until`, and handles it.
+  void Step(absl::Time until);
+  void TakeSignals();
+  void Reap();
+  void Perform(const JobPolicy::Actions& actions);
+  // Passes on what is there; at the end of the stream closes it.
+  void ReadFrom(RankProcess& rank, OutputStream stream);
+  void CloseStream(RankProcess& rank, OutputStream stream);
+  bool OutputIsFull() const;
+
+  void FindLeftBehind();
+  void KillAll();
+  void FlushOutput();
+
+  const JobOptions& options_;
+  // In the order of making; what is made later needs what was made earlier.
+  std::unique_ptr<SignalGate> signals_;
+  ScopedSubreaper subreaper_;
+  std::unique_ptr<PrivateFolder> folder_;
+  std::string token_file_;
+  std::shared_ptr<LostRanks> lost_ = std::make_shared<LostRanks>();
+  std::unique_ptr<LaunchedStore> store_;
+  std::vector<std::unique_ptr<RankProcess>> ranks_;
+  std::vector<bool> ended_;
+  absl::Time start_;
+  std::unique_ptr<JobPolicy> policy_;
+  std::vector<LeftProcess> left_;
+};
+
+absl::Status Job::Prepare() {
+  absl::StatusOr<std::unique_ptr<SignalGate>> signals = SignalGate::Create();
+  if (!signals.ok()) return signals.status();
+  signals_ = *std::move(signals);
+  if (!options_.store) return absl::OkStatus();
+
+  if (!lost_->valid()) return absl::ResourceExhaustedError("no descriptor for the store's news");
+  std::string parent = options_.temporary_folder;
+  if (parent.empty()) parent = options_.environment.Get("TMPDIR").value_or("");
+  absl::StatusOr<std::unique_ptr<PrivateFolder>> folder =
+      PrivateFolder::Create(parent.empty() ? "/tmp" : parent);
+  if (!folder.ok()) return folder.status();
+  folder_ = *std::move(folder);
+  absl::StatusOr<std::string> token = RandomToken();
+  if (!token.ok()) return token.status();
+  absl::StatusOr<std::string> token_file = folder_->WriteFile("token", *token);
+  if (!token_file.ok()) return token_file.status();
+  token_file_ = *std::move(token_file);
+
+  LaunchedStoreRequest request;
+  request.world_size = options_.ranks;
+  request.token = *std::move(token);
+  request.on_lost = [lost = lost_](int rank, absl::string_view reason) { lost->Add(rank, reason); };
+  absl::StatusOr<std::unique_ptr<LaunchedStore>> store = options_.store(std::move(request));
+  if (!store.ok()) return store.status();
+  store_ = *std::move(store);
+  return absl::OkStatus();
+}
+
+absl::Status Job::Start() {
+  if (options_.ranks < 1 || options_.ranks > JobOptions::kMaxRanks) {
+    return absl::InvalidArgumentError(absl::StrCat("the number of ranks is ", options_.ranks,
+                                                   ": expected 1 to ", JobOptions::kMaxRanks));
+  }
+  if (options_.command.empty()) {
+    return absl::InvalidArgumentError("no program is given: expected its path or name");
+  }
+  absl::StatusOr<std::string> program =
+      FindProgram(options_.command[0],
+                  options_.environment.Get("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
+  if (!program.ok()) return program.status();
+  absl::Status status = Prepare();
+  if (!status.ok()) return status;
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    status = StartRank(rank, *program);
+    if (!status.ok()) return status;
+    pids.push_back(ranks_.back()->pid());
+  }
+  start_ = MonotonicNow();
+  policy_ = std::make_unique<JobPolicy>(std::move(pids), options_.limits, start_);
+  return absl::OkStatus();
+}
+
+absl::Status Job::StartRank(int rank, const std::string& program) {
+  RankProcess::Spec spec;
+  spec.rank = rank;
+  spec.program = program;
+  spec.arguments = options_.command;
+  spec.environment = RankEnvironment(rank);
+  spec.signal_mask = signals_->mask_before();
+  spec.child_action = signals_->child_action_before();
+  absl::StatusOr<std::unique_ptr<RankProcess>> process = RankProcess::Start(spec);
+  if (!process.ok()) return process.status();
+  ranks_.push_back(*std::move(process));
+  ended_.push_back(false);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Job::RankEnvironment(int rank) const {
+  std::map<std::string, std::string> variables(options_.environment.variables().begin(),
+                                               options_.environment.variables().end());
+  // One host: the local numbers are the global ones.
+  for (const char* prefix : {"", "MUSTER_"}) {
+    variables[absl::StrCat(prefix, "RANK")] = absl::StrCat(rank);
+    variables[absl::StrCat(prefix, "WORLD_SIZE")] = absl::StrCat(options_.ranks);
+    variables[absl::StrCat(prefix, "LOCAL_RANK")] = absl::StrCat(rank);
+    variables[absl::StrCat(prefix, "LOCAL_WORLD_SIZE")] = absl::StrCat(options_.ranks);
+  }
+  // Of a launcher around us: never ours.
+  variables.erase("MUSTER_STORE");
+  variables.erase("MUSTER_TOKEN_FILE");
+  if (store_ != nullptr) {
+    variables["MUSTER_STORE"] = store_->address();
+    variables["MUSTER_TOKEN_FILE"] = token_file_;
+  }
+  if (options_.rank_variables) {
+    for (const auto& [name, value] : options_.rank_variables(rank)) variables[name] = value;
+  }
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(absl::StrCat(name, "=", value));
+  return entries;
+}
+
+void Job::Supervise() {
+  while (!policy_->Done()) {
+    Step(policy_->NextDeadline());
+    const absl::Time now = MonotonicNow();
+    if (now >= policy_->NextDeadline()) Perform(policy_->TimePassed(now));
+  }
+}
+
+void Job::Step(absl::Time until) {
+  std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}};
+  if (store_ != nullptr) fds.push_back({lost_->fd(), POLLIN, 0});
+  const bool full = OutputIsFull();
+  struct Source {
+    RankProcess* rank;
+    OutputStream stream;
+    size_t index;
+  };
+  std::vector<Source> sources;
+  for (const std::unique_ptr<RankProcess>& rank : ranks_) {
+    for (const OutputStream stream : {OutputStream::kOutput, OutputStream::kErrors}) {
+      const UniqueFd& fd = stream == OutputStream::kOutput ? rank->output() : rank->errors();
+      if (full || !fd.valid()) continue;
+      sources.push_back({rank.get(), stream, fds.size()});
+      fds.push_back({fd.get(), POLLIN, 0});
+    }
+  }
+  std::vector<std::pair<OutputQueue*, size_t>> queues;
+  if (options_.output != nullptr) {
+    for (OutputQueue* queue : options_.output->Queues()) {
+      if (queue->empty()) continue;
+      queues.emplace_back(queue, fds.size());
+      fds.push_back({queue->fd(), POLLOUT, 0});
+    }
+  }
+
+  int timeout = -1;
+  if (until != absl::InfiniteFuture()) {
+    const absl::Duration left = std::max(until - MonotonicNow(), absl::ZeroDuration());
+    // Up, not down: else the last millisecond would be a busy loop.
+    timeout = static_cast<int>(std::min<int64_t>(
+        absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 60000));
+  }
+  if (poll(fds.data(), fds.size(), timeout) < 0) return;
+
+  bool was_broken = false;
+  for (const auto& [queue, index] : queues) {
+    if (fds[index].revents == 0) continue;
+    queue->WriteSome();
+    was_broken = was_broken || queue->broken();
+  }
+  // As a program in a shell's pipe ends when nobody reads it any more.
+  if (was_broken) Perform(policy_->Interrupted(SIGPIPE, MonotonicNow()));
+  for (const Source& source : sources) {
+    if (fds[source.index].revents != 0) ReadFrom(*source.rank, source.stream);
+  }
+  // Exits before the store's news: the store may have seen the same end, and knows less of it.
+  TakeSignals();
+  for (const LostRanks::Lost& lost : lost_->Take()) {
+    Perform(policy_->StoreLost(lost.rank, lost.reason, MonotonicNow()));
+  }
+}
+
+void Job::TakeSignals() {
+  for (const int signal : signals_->Take()) {
+    if (signal == SIGCHLD || signal == SIGPIPE) continue;
+    Perform(policy_->Interrupted(signal, MonotonicNow()));
+  }
+  Reap();
+}
+
+void Job::Reap() {
+  while (true) {
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid <= 0) return;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      if (ended_[i] || ranks_[i]->pid() != pid) continue;
+      ended_[i] = true;
+      const int rank = ranks_[i]->rank();
+      const RankExit exit = RankExit::FromWaitStatus(status);
+      const bool in_order = options_.in_order ? options_.in_order(rank, exit) : exit.ok();
+      if (policy_ != nullptr) Perform(policy_->RankEnded(rank, exit, in_order, MonotonicNow()));
+    }
+  }
+}
+
+void Job::Perform(const JobPolicy::Actions& actions) {
+  for (const JobAction& action : actions) {
+    const size_t rank = static_cast<size_t>(action.rank);
+    switch (action.kind) {
+      case JobAction::Kind::kSignal:
+        if (!ended_[rank]) ranks_[rank]->Signal(action.signal);
+        break;
+      case JobAction::Kind::kDeclareLost:
+        if (store_ != nullptr) store_->DeclareLost(action.rank, action.reason);
+        break;
+    }
+  }
+}
+
+void Job::ReadFrom(RankProcess& rank, OutputStream stream) {
+  const int fd = (stream == OutputStream::kOutput ? rank.output() : rank.errors()).get();
+  char buffer[1 << 16];
+  const ssize_t n = read(fd, buffer, sizeof(buffer));
+  if (n > 0) {
+    if (options_.output != nullptr) {
+      options_.output->Write(rank.rank(), stream,
+                             absl::string_view(buffer, static_cast<size_t>(n)));
+    }
+    return;
+  }
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  CloseStream(rank, stream);
+}
+
+void Job::CloseStream(RankProcess& rank, OutputStream stream) {
+  UniqueFd& fd = stream == OutputStream::kOutput ? rank.output() : rank.errors();
+  if (!fd.valid()) return;
+  fd.Reset();
+  if (options_.output != nullptr) options_.output->Finish(rank.rank(), stream);
+}
+
+bool Job::OutputIsFull() const {
+  if (options_.output == nullptr) return false;
+  const std::vector<OutputQueue*> queues = options_.output->Queues();
+  return std::any_of(queues.begin(), queues.end(), [](const OutputQueue* q) { return q->full(); });
+}
+
+JobResult Job::Finish() {
+  JobResult result = policy_->Result(MonotonicNow());
+  FindLeftBehind();
+  KillAll();
+  if (!left_.empty()) {
+    const std::vector<ProcessInfo> survivors = LivingDescendants();
+    for (LeftProcess& process : left_) {
+      process.ended = std::none_of(survivors.begin(), survivors.end(),
+                                   [&](const ProcessInfo& s) { return s.pid == process.pid; });
+    }
+  }
+  result.left = left_;
+  FlushOutput();
+  store_.reset();
+  folder_.reset();
+  return result;
+}
+
+void Job::FindLeftBehind() {
+  // What a rank started may be on its way out, and nothing tells us when a grandchild ends.
+  constexpr absl::Duration kLook = absl::Milliseconds(20);
+  const absl::Time until = MonotonicNow() + options_.left_grace;
+  std::vector<ProcessInfo> living;
+  while (true) {
+    Reap();
+    living = LivingDescendants();
+    // A rank that survived SIGKILL is the result's, not left behind by another.
+    living.erase(std::remove_if(living.begin(), living.end(),
+                                [&](const ProcessInfo& process) {
+                                  return std::any_of(
+                                      ranks_.begin(), ranks_.end(),
+                                      [&](const auto& r) { return r->pid() == process.pid; });
+                                }),
+                 living.end());
+    const absl::Time now = MonotonicNow();
+    if (living.empty() || now >= until) break;
+    Step(std::min(until, now + kLook));
+  }
+  for (const ProcessInfo& process : living) {
+    LeftProcess left;
+    left.pid = process.pid;
+    left.command = process.command;
+    int rank = 0;
+    const std::optional<std::string> variable = VariableOfProcess(process.pid, "MUSTER_RANK");
+    if (variable.has_value() && absl::SimpleAtoi(*variable, &rank)) left.rank = rank;
+    left_.push_back(std::move(left));
+  }
+}
+
+// Everything below this process. Bounded: what is stuck in the kernel stays.
+void Job::KillAll() {
+  constexpr int kLookMs = 50;
+  if (signals_ == nullptr) return;
+  const absl::Time until = MonotonicNow() + options_.limits.kill_grace;
+  while (true) {
+    const int killed = KillChildren();
+    Reap();
+    // Those that lost their parent to us just now come next.
+    if (killed == 0 && LivingDescendants().empty()) break;
+    if (MonotonicNow() >= until) break;
+    pollfd fd = {signals_->fd(), POLLIN, 0};
+    poll(&fd, 1, kLookMs);
+    for (const int signal : signals_->Take()) (void)signal;
+  }
+  Reap();
+}
+
+// All writers have ended, so what is in the pipes is all that will come, unless one of them gave
+// its end to a stranger.
+void Job::FlushOutput() {
+  for (const std::unique_ptr<RankProcess>& rank : ranks_) {
+    for (const OutputStream stream : {OutputStream::kOutput, OutputStream::kErrors}) {
+      UniqueFd& fd = stream == OutputStream::kOutput ? rank->output() : rank->errors();
+      while (fd.valid()) {
+        pollfd ready = {fd.get(), POLLIN, 0};
+        if (poll(&ready, 1, 0) <= 0) break;
+        ReadFrom(*rank, stream);
+      }
+      CloseStream(*rank, stream);
+    }
+  }
+  if (options_.output == nullptr) return;
+  for (OutputQueue* queue : options_.output->Queues()) {
+    while (!queue->empty()) {
+      // A reader may take its time (a pager); a signal says that nobody will.
+      pollfd ready[] = {{queue->fd(), POLLOUT, 0}, {signals_->fd(), POLLIN, 0}};
+      poll(ready, 2, -1);
+      if (ready[0].revents != 0) queue->WriteSome();
+      for (const int signal : signals_->Take()) {
+        if (signal != SIGCHLD && signal != SIGPIPE) queue->Drop();
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<JobResult> RunJob(const JobOptions& options) {
+  Job job(options);
+  absl::Status status = job.Start();
+  if (!status.ok()) return status;
+  job.Supervise();
+  return job.Finish();
+}
+
+}  // namespace muster

@@ -1,0 +1,72 @@
+#include "muster/core/launch/output_sink.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+PrefixedOutput::PrefixedOutput(int ranks, int output_fd, int errors_fd)
+    : output_(output_fd), errors_(errors_fd) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    ranks_.push_back({LinePrefixer(rank), LinePrefixer(rank)});
+  }
+}
+
+LinePrefixer& PrefixedOutput::Prefixer(int rank, OutputStream stream) {
+  Rank& found = ranks_[static_cast<size_t>(rank)];
+  return stream == OutputStream::kOutput ? found.output : found.errors;
+}
+
+void PrefixedOutput::Write(int rank, OutputStream stream, absl::string_view bytes) {
+  std::string lines;
+  Prefixer(rank, stream).Add(bytes, &lines);
+  Queue(stream).Add(lines);
+}
+
+void PrefixedOutput::Finish(int rank, OutputStream stream) {
+  std::string lines;
+  Prefixer(rank, stream).Finish(&lines);
+  Queue(stream).Add(lines);
+}
+
+absl::StatusOr<std::unique_ptr<RankLogs>> RankLogs::Create(const std::string& folder, int ranks) {
+  auto logs = absl::WrapUnique(new RankLogs());
+  for (int rank = 0; rank < ranks; ++rank) {
+    Log log;
+    log.path = absl::StrCat(folder, "/rank", rank, ".log");
+    log.fd =
+        UniqueFd(open(log.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+    log.fd.MoveAboveStandard();
+    if (!log.fd.valid()) {
+      return absl::UnavailableError(absl::StrCat("cannot write ", log.path, ": ", strerror(errno)));
+    }
+    logs->logs_.push_back(std::move(log));
+  }
+  return logs;
+}
+
+void RankLogs::Write(int rank, OutputStream, absl::string_view bytes) {
+  const int fd = logs_[static_cast<size_t>(rank)].fd.get();
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    // A full disk: the job goes on without its log.
+    if (n < 0) return;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+}  // namespace muster

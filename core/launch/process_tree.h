@@ -1,0 +1,53 @@
+// The processes below this one: those that ranks started, and, while this process is a subreaper,
+// also those whose parents are gone (daemons, data loaders of a rank that died).
+#ifndef MUSTER_CORE_LAUNCH_PROCESS_TREE_H_
+#define MUSTER_CORE_LAUNCH_PROCESS_TREE_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+struct ProcessInfo {
+  pid_t pid = -1;
+  pid_t parent = -1;
+  std::string command;  // its arguments, or "[name]" where they cannot be read
+};
+
+// While it lives, orphans below this process become its children instead of init's, so that nothing
+// escapes by setsid and a second fork.
+class ScopedSubreaper {
+ public:
+  ScopedSubreaper();
+  ~ScopedSubreaper();
+  ScopedSubreaper(const ScopedSubreaper&) = delete;
+  ScopedSubreaper& operator=(const ScopedSubreaper&) = delete;
+
+  // False on a system without it: what detaches itself is then not seen.
+  bool works() const { return works_; }
+
+ private:
+  int before_ = 0;
+  bool works_ = false;
+};
+
+// Living processes below this one, children before grandchildren. Zombies are not alive.
+std::vector<ProcessInfo> LivingDescendants();
+
+// SIGKILL to every living child of this process. As a child that nobody but the caller reaps keeps
+// its number, this never hits a stranger; grandchildren become children when their parent dies, so
+// calling it after each reaping ends the whole tree. Returns how many there were.
+int KillChildren();
+
+// The value of a variable in the environment that the process was started with; empty when it has
+// none or is not ours to read.
+std::optional<std::string> VariableOfProcess(pid_t pid, absl::string_view name);
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_LAUNCH_PROCESS_TREE_H_
