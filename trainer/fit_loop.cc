@@ -24,6 +24,10 @@ absl::string_view Word(Remainder remainder) {
   return "unknown";
 }
 
+absl::string_view Word(LearningRateSchedule schedule) {
+  return schedule == LearningRateSchedule::kConstant ? "constant" : "linear";
+}
+
 std::string Describe(absl::string_view label, const EpochResult& result) {
   std::string text = absl::StrFormat("%s: loss %.4f, accuracy %.4f", label,
                                      result.training.mean_loss(), result.training.accuracy());
@@ -121,6 +125,7 @@ absl::Status FitLoop::Prepare() {
       Fact::Integer("batches in an epoch", batches),
       Fact::Integer("max_epochs", options_.max_epochs),
       Fact::Real("learning_rate", options_.sgd.learning_rate),
+      Fact::Word("schedule", Word(options_.schedule)),
       Fact::Real("momentum", options_.sgd.momentum),
       Fact::Real("weight_decay", options_.sgd.weight_decay),
       Fact::Integer("seed", static_cast<int64_t>(options_.seed)),
@@ -209,8 +214,17 @@ absl::Status FitLoop::Step(absl::Span<const int64_t> indices, MetricSums& sums) 
   if (!status.ok()) return status;
   status = reducer_->FinishStep();
   if (!status.ok()) return status;
+  sgd_->set_learning_rate(LearningRate());
   sgd_->Step(reducer_->gradients());
+  ++steps_;
   return absl::OkStatus();
+}
+
+double FitLoop::LearningRate() const {
+  const double start = options_.sgd.learning_rate;
+  if (options_.schedule == LearningRateSchedule::kConstant) return start;
+  const double steps = static_cast<double>(options_.max_epochs * sampler_->batches(batch_size_));
+  return start * (1 - static_cast<double>(steps_) / steps);
 }
 
 std::string FitLoop::Label(int64_t epoch) const {

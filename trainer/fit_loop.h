@@ -25,6 +25,13 @@
 
 namespace muster {
 
+enum class LearningRateSchedule {
+  kConstant,
+  // From sgd.learning_rate in the first step towards 0 after the last one: the noise of single
+  // batches, which keeps the weights from settling, fades.
+  kLinear,
+};
+
 struct FitOptions {
   int64_t max_epochs = 1;
   int64_t batch_size = 64;  // samples of one rank in one step
@@ -32,6 +39,7 @@ struct FitOptions {
   // is not used then.
   int64_t global_batch_size = 0;
   SgdOptions sgd;
+  LearningRateSchedule schedule = LearningRateSchedule::kConstant;
   uint64_t seed = 0;  // of the order of samples
   Remainder remainder = Remainder::kPad;
   BucketSizes buckets;
@@ -76,6 +84,7 @@ class FitLoop final : public StageLoop {
   SamplerOptions MakeSamplerOptions() const;
   absl::Status RunEpoch(EpochResult& result);
   absl::Status Step(absl::Span<const int64_t> indices, MetricSums& sums);
+  double LearningRate() const;             // of the next step
   std::string Label(int64_t epoch) const;  // "fit 2/5"
 
   const StageContext context_;
@@ -91,6 +100,7 @@ class FitLoop final : public StageLoop {
   std::optional<BatchMemory> memory_;
   std::optional<Evaluator> evaluator_;
   std::optional<Sgd> sgd_;
+  int64_t steps_ = 0;  // done
   std::unique_ptr<Reducer> reducer_;
   std::vector<EpochResult> results_;
 };

@@ -262,6 +262,32 @@ TEST(FitLoopTest, WeightsThatDriftApartAreFound) {
               HasSubstr("after the last step: parameter weight of rank 1 differs"));
 }
 
+TEST(FitLoopTest, ALinearScheduleEndsNearZeroAndStartsAtTheRateGiven) {
+  // A gradient of 1 at every step: the weight is what the rates add up to.
+  class Slope : public LogisticModule {
+   public:
+    using LogisticModule::LogisticModule;
+    absl::Status TrainStep(const Batch&, GradientReady ready, MetricSums&) override {
+      for (const Parameter& parameter : parameters()) {
+        float* gradient = static_cast<float*>(parameter.gradient.data);
+        for (int64_t i = 0; i < parameter.gradient.count; ++i) gradient[i] = 1;
+      }
+      ready(1);
+      ready(0);
+      return absl::OkStatus();
+    }
+  };
+  PlaneData train(16, kWidth);
+  FitOptions options = Options();
+  options.max_epochs = 2;  // 4 steps
+  options.sgd = {/*learning_rate=*/1};
+  options.schedule = LearningRateSchedule::kLinear;
+  Slope module(kWidth);
+  InProcessWorld one(1);
+  ASSERT_TRUE(Fit(one.rank(0), module, train, nullptr, options).ok());
+  EXPECT_FLOAT_EQ(module.bias(), -(1 + 0.75f + 0.5f + 0.25f));
+}
+
 TEST(FitLoopTest, TheEpochCallbackCanEndTheStage) {
   PlaneData train(16, kWidth);
   LogisticModule module(kWidth);

@@ -33,11 +33,14 @@ class Sgd {
   // data.
   Sgd(absl::Span<const Parameter> parameters, const SgdOptions& options);
 
+  // For the steps to come.
+  void set_learning_rate(double learning_rate) { options_.learning_rate = learning_rate; }
+
   // One step with gradients[i] for parameter i.
   void Step(absl::Span<const Buffer> gradients);
 
  private:
-  const SgdOptions options_;
+  SgdOptions options_;
   std::vector<Buffer> data_;
   std::vector<AlignedMemory> momentum_;  // empty without momentum
 };

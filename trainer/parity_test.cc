@@ -1,0 +1,122 @@
+// The number of ranks changes who computes what, and not what is learnt: 1 rank with batches of B
+// samples and N ranks with batches of B / N end with the same weights, up to the order in which
+// floats are added.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "gtest/gtest.h"
+#include "muster/trainer/data.h"
+#include "muster/trainer/examples/mlp.h"
+#include "muster/trainer/fit_loop.h"
+#include "muster/trainer/in_process_collectives.h"
+
+namespace muster {
+namespace {
+
+constexpr MlpShape kShape;  // that of the example: 784-256-10
+constexpr int64_t kGlobalBatch = 32;
+constexpr int64_t kSteps = 200;
+
+// Images that can be learnt: a class's own pattern and noise, made from the sample's number.
+class Patterns : public Dataset {
+ public:
+  int64_t size() const override { return 50 * kGlobalBatch; }
+  std::vector<Field> fields() const override {
+    return {{"image", DataType::kF32, {kShape.inputs}}, {"label", DataType::kI32, {}}};
+  }
+  absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) override {
+    float* image = static_cast<float*>(batch.fields[0].data);
+    int32_t* label = static_cast<int32_t*>(batch.fields[1].data);
+    for (int64_t index : indices) {
+      *label = static_cast<int32_t>(index % kShape.outputs);
+      for (int64_t p = 0; p < kShape.inputs; ++p) {
+        *image++ = 0.5f * Noise(*label + 1, p) + Noise(1000 + index, p);
+      }
+      ++label;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // In [-1, 1).
+  static float Noise(int64_t stream, int64_t position) {
+    uint64_t mixed = static_cast<uint64_t>(stream) * 0x9e3779b97f4a7c15 + position;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return static_cast<float>(mixed >> 40) / static_cast<float>(1 << 23) - 1;
+  }
+};
+
+using Weights = std::vector<std::vector<float>>;  // of each parameter
+
+Weights WeightsOf(const Module& module) {
+  Weights weights;
+  for (const Parameter& parameter : module.parameters()) {
+    const float* values = static_cast<const float*>(parameter.data.data);
+    weights.emplace_back(values, values + parameter.data.count);
+  }
+  return weights;
+}
+
+// The weights of each of `size` ranks after kSteps steps.
+std::vector<Weights> Train(int size) {
+  std::vector<Weights> results(size);
+  const std::vector<absl::Status> statuses = RunRanks(size, [&](Collectives& ranks) {
+    Patterns data;
+    // Another start on each rank: rank 0's counts.
+    Mlp<float> module(kShape, 100 + ranks.rank());
+    FitOptions options;
+    options.max_epochs = kSteps / (data.size() / kGlobalBatch);
+    options.global_batch_size = kGlobalBatch;
+    options.sgd = {/*learning_rate=*/0.02, /*momentum=*/0.9};
+    options.seed = 5;
+    Progress progress(nullptr, absl::Now);
+    FitLoop loop({ranks, progress, absl::Now}, module, data, nullptr, options,
+                 [](const EpochResult&) { return absl::OkStatus(); });
+    absl::Status status = loop.Prepare();
+    if (status.ok()) status = loop.Run();
+    if (!status.ok()) return status;
+    results[ranks.rank()] = WeightsOf(module);
+    EXPECT_GT(loop.results().back().training.accuracy(), 0.9) << "parity of what does not learn";
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  return results;
+}
+
+class ParityTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(ParityTest, RanksLearnWhatOneRankLearnsAndAllTheSameBits) {
+  static const Weights alone = Train(1)[0];
+  const std::vector<Weights> ranks = Train(GetParam());
+  for (int rank = 1; rank < GetParam(); ++rank) {
+    for (size_t p = 0; p < alone.size(); ++p) {
+      ASSERT_EQ(ranks[rank][p].size(), ranks[0][p].size());
+      EXPECT_EQ(std::memcmp(ranks[rank][p].data(), ranks[0][p].data(),
+                            ranks[0][p].size() * sizeof(float)),
+                0)
+          << "parameter " << p << " of rank " << rank << " has other bits than rank 0's";
+    }
+  }
+  for (size_t p = 0; p < alone.size(); ++p) {
+    double difference = 0;
+    double norm = 0;
+    for (size_t i = 0; i < alone[p].size(); ++i) {
+      difference += std::pow(double{alone[p][i]} - double{ranks[0][p][i]}, 2);
+      norm += std::pow(double{alone[p][i]}, 2);
+    }
+    EXPECT_LT(std::sqrt(difference / norm), 1e-5) << "parameter " << p;
+    std::printf("%d ranks, parameter %zu: ||difference|| / ||w|| = %.2g\n", GetParam(), p,
+                std::sqrt(difference / norm));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ParityTest, ::testing::Values(2, 4));
+
+}  // namespace
+}  // namespace muster
