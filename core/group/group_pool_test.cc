@@ -243,6 +243,7 @@ TEST(GroupPoolTest, APoolThatDiesWhileHeldAbortsAndTellsThePeers) {
   for (const absl::Status& status : {here, there}) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 destroyed its pool while it held 'train/1'"));
   }
+  EXPECT_FALSE(leases[1]->Close().ok()) << "waits for the end of the abort";
   EXPECT_EQ(job.world().live(), 0);
 }
 

@@ -380,17 +380,13 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   communicator.reset();
   const bool failed = !status.ok() && !absl::IsUnimplemented(status);
   if (failed) {
-    // Before Leave: a close that waits for this operation must find the failure first.
     absl::Status why = status;
-    Certainty certainty = Certainty::kSuspicion;
     if (absl::IsDeadlineExceeded(status)) {
       why = absl::DeadlineExceededError(absl::StrCat(ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
                                                      " on rank ", options_.rank, ": ", status.message()));
-      certainty = Certainty::kCause;
-    } else if (absl::IsInvalidArgument(status)) {
-      certainty = Certainty::kCause;
     }
-    Step([why, certainty](GroupProtocol& protocol, absl::Time now) { return protocol.Fail(now, why, certainty); });
+    // Before Leave: a close that waits for this operation must find the failure first.
+    Step([why](GroupProtocol& protocol, absl::Time now) { return protocol.Fail(now, why, CertaintyOf(why)); });
   }
   gate_.Leave(ticket);
   if (failed || state() == GroupState::kAborting) {

@@ -20,6 +20,10 @@ std::string ClosedBy(const CloseIntent& intent) {
 
 }  // namespace
 
+Certainty CertaintyOf(const absl::Status& backend_error) {
+  return absl::IsUnavailable(backend_error) ? Certainty::kSuspicion : Certainty::kCause;
+}
+
 GroupProtocol::GroupProtocol(Options options) : options_(std::move(options)) {}
 
 std::string GroupProtocol::id() const {
@@ -92,9 +96,7 @@ Actions GroupProtocol::Fail(absl::Time now, absl::Status why, Certainty certaint
 Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
   if (state() != GroupState::kConnecting) return Finish();
   if (!result.ok()) {
-    // A backend that could not connect usually lost a peer or was refused by one: the peer's own error is the better cause. A deadline is a cause.
-    FailNow(now, Prefixed(absl::StrCat("rank ", options_.rank, " could not connect '", id(), "': "), result),
-            absl::IsDeadlineExceeded(result) ? Certainty::kCause : Certainty::kSuspicion);
+    FailNow(now, Prefixed(absl::StrCat("rank ", options_.rank, " could not connect '", id(), "': "), result), CertaintyOf(result));
     return Finish();
   }
   Apply(GroupEvent::kConnected);

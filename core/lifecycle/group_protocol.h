@@ -120,6 +120,9 @@ enum class Certainty {
   kSuspicion,  // a transport error: held for cause_window, in case its cause becomes known
 };
 
+// A backend says Unavailable for a lost peer or a broken transport, which is a suspicion; whatever else it says is this rank's own error.
+Certainty CertaintyOf(const absl::Status& backend_error);
+
 // Not thread-safe: one executor feeds it. Each input returns what to do, in order.
 class GroupProtocol {
  public:

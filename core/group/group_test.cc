@@ -1,0 +1,329 @@
+// What happens to a group that is in use: operations, close, abort, and failures of peers.
+#include "muster/core/group/group.h"
+
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/group/test_job.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+absl::Status AllReduce(GroupLease& lease) {
+  float value = 1;
+  return lease->AllReduce(Buffer::Of(value), ReduceOp::kSum);
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+// A job whose group is ready on every rank.
+class GroupTest : public ::testing::Test {
+ protected:
+  void Start(int size, const GroupSpec& spec = TestJob::Spec()) {
+    job_ = std::make_unique<TestJob>(size);
+    Acquire(spec);
+  }
+  void Acquire(const GroupSpec& spec = TestJob::Spec()) {
+    leases_.clear();
+    for (absl::StatusOr<GroupLease>& lease : job_->AcquireAll(spec)) {
+      ASSERT_TRUE(lease.ok()) << lease.status();
+      leases_.push_back(*std::move(lease));
+    }
+  }
+  void TearDown() override {
+    if (job_ == nullptr) return;
+    leases_.clear();
+    job_->OnEachRank([&](int rank) { job_->DestroyPool(rank); });
+    EXPECT_THAT(AllLiveGroups(), IsEmpty());
+    EXPECT_EQ(job_->world().live(), 0);
+  }
+
+  std::unique_ptr<TestJob> job_;
+  std::vector<GroupLease> leases_;
+};
+
+// --- operations
+
+TEST_F(GroupTest, AMisuseIsFoundBeforeAnythingMovesAndTheGroupStaysUsable) {
+  Start(2);
+  float value = 1;
+  absl::Status status = leases_[0]->Broadcast(Buffer::Of(value), 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), HasSubstr("broadcast of train/1: "));
+  job_->OnEachRank([&](int rank) { EXPECT_TRUE(AllReduce(leases_[rank]).ok()); });
+}
+
+TEST_F(GroupTest, WhatTheBackendLacksIsUnimplementedAndHarmless) {
+  Start(2);
+  float value = 1;
+  job_->OnEachRank([&](int rank) {
+    EXPECT_EQ(leases_[rank]->Broadcast(Buffer::Of(value), 0).code(), absl::StatusCode::kUnimplemented);
+    EXPECT_TRUE(AllReduce(leases_[rank]).ok());
+  });
+}
+
+TEST_F(GroupTest, AsynchronousOperationsRunInTheOrderOfCallsAndABlockingOneWaitsForThem) {
+  Start(2);
+  job_->OnEachRank([&](int rank) {
+    float value = 1;
+    std::vector<Work> works;
+    for (int i = 0; i < 10; ++i) works.push_back(leases_[rank]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum));
+    float last = 1;
+    EXPECT_TRUE(leases_[rank]->AllReduce(Buffer::Of(last), ReduceOp::kSum).ok());
+    for (Work& work : works) {
+      EXPECT_TRUE(work.done()) << "a blocking operation overtook it";
+      EXPECT_TRUE(work.Wait().ok());
+    }
+    EXPECT_EQ(value, 1024);
+    EXPECT_EQ(last, 2);
+  });
+}
+
+TEST_F(GroupTest, ASecondThreadsOperationIsRefusedWhileOneIsRunning) {
+  Start(2);
+  std::thread first([&] { EXPECT_TRUE(AllReduce(leases_[0]).ok()); });
+  job_->world().WaitForOperations(1);
+  absl::Status second = AllReduce(leases_[0]);
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(second), HasSubstr("another thread is in all_reduce #1"));
+  EXPECT_TRUE(AllReduce(leases_[1]).ok());
+  first.join();
+}
+
+TEST_F(GroupTest, AnOperationThatPassesItsTimeoutIsTheCauseOnEveryRankAndNamesWhoWaited) {
+  GroupSpec spec = TestJob::Spec();
+  spec.operation_timeout = absl::Milliseconds(30);
+  Start(2, spec);
+  absl::Status here = AllReduce(leases_[0]);  // rank 1 never enters
+  EXPECT_EQ(here.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(here), HasSubstr("all_reduce #1 of train/1 did not finish within 30ms on rank 0"));
+  absl::Status there = AllReduce(leases_[1]);
+  EXPECT_THAT(Message(there), HasSubstr("did not finish within 30ms on rank 0"));
+}
+
+TEST_F(GroupTest, AnEmptyLeaseAnswersEveryOperationWithWhatToDo) {
+  Start(1);
+  leases_[0].Release();
+  EXPECT_THAT(Message(AllReduce(leases_[0])), HasSubstr("this lease is empty"));
+  EXPECT_THAT(Message(leases_[0].Close()), HasSubstr("this lease is empty"));
+  EXPECT_FALSE(leases_[0]->AllReduceAsync(Buffer(), ReduceOp::kSum).Wait().ok());
+}
+
+// --- close
+
+TEST_F(GroupTest, CloseByOneRankDestroysTheGroupOnEveryRank) {
+  Start(3);
+  job_->OnEachRank([&](int rank) { EXPECT_TRUE(AllReduce(leases_[rank]).ok()); });
+  EXPECT_TRUE(leases_[0].Close().ok());
+  EXPECT_TRUE(leases_[0].Close().ok()) << "the same result, again";
+  absl::Status later = AllReduce(leases_[2]);
+  EXPECT_EQ(later.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(later), HasSubstr("all_reduce of train/1"));
+  EXPECT_THAT(Message(later), HasSubstr("rank 0 closed after #1"));
+  EXPECT_TRUE(leases_[1].Close().ok());
+}
+
+TEST_F(GroupTest, CloseLetsWorkInFlightFinish) {
+  Start(2);
+  job_->OnEachRank([&](int rank) {
+    float value = 1;
+    Work work = leases_[rank]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);
+    EXPECT_TRUE(leases_[rank].Close().ok());
+    EXPECT_TRUE(work.Wait(absl::InfinitePast()).ok()) << "finished before the close did";
+    EXPECT_EQ(value, 2);
+  });
+}
+
+TEST_F(GroupTest, WorkBeyondTheCloseIsWokenWithWhoClosedAfterWhat) {
+  Start(2);
+  absl::Status beyond;
+  std::thread rank1([&] { beyond = AllReduce(leases_[1]); });
+  job_->world().WaitForOperations(1);
+  absl::Status closed = leases_[0].Close();
+  rank1.join();
+  EXPECT_THAT(Message(beyond), HasSubstr("rank 0 closed after #0, and rank 1 was in all_reduce #1"));
+  EXPECT_THAT(Message(closed), HasSubstr("rank 0 closed after #0, and rank 1 was in all_reduce #1"));
+}
+
+TEST_F(GroupTest, OnlyTheLastHolderCloses) {
+  Start(2);
+  absl::StatusOr<GroupLease> second = job_->pool(0).Acquire(TestJob::Spec());
+  ASSERT_TRUE(second.ok());
+  absl::Status refused = leases_[0].Close();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(refused), HasSubstr("it is held by group_test.cc:"));
+  job_->OnEachRank([&](int rank) { EXPECT_TRUE(AllReduce(leases_[rank]).ok()); });
+  leases_[0].Release();
+  EXPECT_TRUE(second->Close().ok());
+}
+
+TEST_F(GroupTest, AFinalizeThatNeverReturnsBecomesAnAbort) {
+  GroupSpec spec = TestJob::Spec();
+  spec.close_timeout = absl::Milliseconds(100);
+  job_ = std::make_unique<TestJob>(2);
+  job_->world().rules[1].finalize_blocks = true;
+  Acquire(spec);
+  std::vector<absl::Status> results(2);
+  job_->OnEachRank([&](int rank) { results[rank] = leases_[rank].Close(); });
+  EXPECT_TRUE(results[0].ok()) << "final states may differ between ranks: " << results[0];
+  EXPECT_EQ(results[1].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(results[1]), HasSubstr("its backend did not finish"));
+}
+
+TEST_F(GroupTest, AFinalizeThatFailsIsTheResultOfCloseThere) {
+  job_ = std::make_unique<TestJob>(2);
+  job_->world().rules[1].finalize_error = absl::InternalError("flush failed");
+  Acquire();
+  std::vector<absl::Status> results(2);
+  job_->OnEachRank([&](int rank) { results[rank] = leases_[rank].Close(); });
+  EXPECT_TRUE(results[0].ok()) << results[0];
+  EXPECT_THAT(Message(results[1]), HasSubstr("'train/1' was not closed cleanly: flush failed"));
+}
+
+TEST_F(GroupTest, CloseFromManyThreadsHasOneEffectAndOneResult) {
+  Start(2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&, i] { EXPECT_TRUE(leases_[i % 2].Close().ok()); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(job_->pool(0).statistics().groups_destroyed, 1);
+}
+
+// --- abort
+
+TEST_F(GroupTest, AbortWakesABlockedOperationAndTheCauseReachesEveryRank) {
+  Start(2);
+  absl::Status blocked;
+  std::thread rank1([&] { blocked = AllReduce(leases_[1]); });
+  job_->world().WaitForOperations(1);
+  leases_[0].Abort(absl::DataLossError("label 17 out of range [0, 10)"));
+  rank1.join();
+  EXPECT_EQ(blocked.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Message(blocked), "all_reduce #1 of train/1: rank 0 left: \"label 17 out of range [0, 10)\"");
+  EXPECT_EQ(Message(AllReduce(leases_[0])), "all_reduce of train/1: rank 0 left: \"label 17 out of range [0, 10)\"");
+  EXPECT_EQ(leases_[1].Close(), leases_[0].Close()) << "both ended as the abort says";
+}
+
+TEST_F(GroupTest, AfterAnAbortANewGenerationWorksAtOnce) {
+  Start(2);
+  leases_[0].Abort(absl::CancelledError("enough"));
+  leases_.clear();
+  Acquire();
+  EXPECT_EQ(leases_[0]->id(), "train/2");
+  job_->OnEachRank([&](int rank) { EXPECT_TRUE(AllReduce(leases_[rank]).ok()); });
+}
+
+TEST_F(GroupTest, AbortFromManyThreadsDuringOperationsHasOneCause) {
+  Start(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      while (AllReduce(leases_[rank]).ok()) {
+      }
+    });
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&, rank, i] { leases_[rank].Abort(absl::AbortedError(absl::StrCat("by ", rank, ".", i))); });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(leases_[0].Close(), leases_[1].Close());
+}
+
+TEST_F(GroupTest, ALeaseThatEndsDuringUnwindingAbortsInsteadOfWaiting) {
+  Start(2);
+  try {
+    GroupLease lease = std::move(leases_[0]);
+    throw std::runtime_error("user code");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr("rank 0 left: \"an exception\""));
+}
+
+TEST_F(GroupTest, WhatABackendDoesNotGiveBackIsNamedAsResidue) {
+  GroupSpec spec = TestJob::Spec();
+  spec.close_timeout = absl::Milliseconds(100);
+  job_ = std::make_unique<TestJob>(1);
+  job_->world().rules[0].ignores_abort = true;
+  job_->world().rules[0].operation_blocks = true;
+  Acquire(spec);
+  std::thread stuck([&] { EXPECT_FALSE(AllReduce(leases_[0]).ok()); });
+  job_->world().WaitForOperations(1);
+  leases_[0].Abort(absl::CancelledError("stop"));
+  const std::vector<LiveGroup> live = job_->pool(0).LiveGroups();
+  ASSERT_EQ(live.size(), 1u);
+  EXPECT_EQ(live[0].state, GroupState::kAborted);
+  EXPECT_THAT(live[0].residue, HasSubstr("fake did not give back 1 file descriptor (all_reduce #1 never returned) within 100ms"));
+  job_->world().Unblock();
+  stuck.join();
+}
+
+// --- peers
+
+TEST_F(GroupTest, ALostRankIsNamedInThePendingAndInEveryLaterOperation) {
+  Start(3);
+  std::vector<absl::Status> pending(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) threads.emplace_back([&, rank] { pending[rank] = AllReduce(leases_[rank]); });
+  job_->world().WaitForOperations(2);
+  job_->server().DeclareLost(2, "killed by signal 9");
+  for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(pending[rank].code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(Message(pending[rank]), HasSubstr("all_reduce #1 of train/1: rank 2 (host "));
+    EXPECT_THAT(Message(pending[rank]), HasSubstr("was lost: killed by signal 9"));
+    EXPECT_THAT(Message(AllReduce(leases_[rank])), HasSubstr("was lost: killed by signal 9"));
+  }
+}
+
+TEST_F(GroupTest, ATransportErrorWaitsForItsCause) {
+  GroupSpec spec = TestJob::Spec();
+  spec.cause_window = absl::Hours(1);  // the cause must come, not the end of the window
+  job_ = std::make_unique<TestJob>(3);
+  job_->world().rules[0].operation_error = absl::UnavailableError("lost contact with rank 1: connection reset");
+  Acquire(spec);
+  absl::Status failed;
+  std::thread rank0([&] { failed = AllReduce(leases_[0]); });
+  while (leases_[0]->state() != GroupState::kAborting) std::this_thread::yield();
+  job_->server().DeclareLost(2, "killed by signal 9");
+  rank0.join();
+  EXPECT_THAT(Message(failed), HasSubstr("rank 2 (host ")) << "not rank 1, whose socket was reset";
+}
+
+TEST_F(GroupTest, ATransportErrorWithoutACauseIsReportedAsWhatItIs) {
+  GroupSpec spec = TestJob::Spec();
+  spec.cause_window = absl::Milliseconds(20);
+  job_ = std::make_unique<TestJob>(2);
+  job_->world().rules[0].operation_error = absl::UnavailableError("lost contact with rank 1: connection reset");
+  Acquire(spec);
+  EXPECT_EQ(Message(AllReduce(leases_[0])), "all_reduce #1 of train/1: lost contact with rank 1: connection reset");
+  EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr("of train/1: lost contact with rank 1: connection reset"));
+}
+
+TEST_F(GroupTest, ClosingAPoolClosesItsGroupsOnEveryRank) {
+  Start(2);
+  leases_[1].Release();
+  std::thread rank1([&] { job_->pool(1).Close(absl::Seconds(5)).IgnoreError(); });
+  // The pool's close is collective: rank 0 drains and everything ends clean.
+  rank1.join();
+  EXPECT_THAT(Message(AllReduce(leases_[0])), HasSubstr("rank 1 closed after #0"));
+}
+
+TEST_F(GroupTest, ALostStoreAbortsEveryRankWithinTheBound) {
+  Start(2);
+  absl::Status pending;
+  std::thread rank0([&] { pending = AllReduce(leases_[0]); });
+  job_->world().WaitForOperations(1);
+  job_->server().Stop();
+  rank0.join();
+  EXPECT_EQ(pending.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(pending), HasSubstr("the store (of this process) was lost"));
+  EXPECT_THAT(Message(leases_[1].Close()), HasSubstr("the store (of this process) was lost"));
+}
+
+}  // namespace
+}  // namespace muster
