@@ -165,11 +165,21 @@ TEST(GroupProtocolSetUpTest, ABackendThatCannotConnectFailsTheGenerationForAll) 
   driver.ToConnecting();
   driver.Take(driver.protocol.OnConnected(driver.now, absl::InternalError("no device")));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
-  EXPECT_FALSE(driver.Did<action::WriteRecord>()) << "a peer's own error is a better cause, if there is one";
-  driver.Sleep(ProtocolDriver::kWindow);
+  EXPECT_TRUE(driver.Did<action::WriteRecord>()) << "this rank's own error is a cause at once";
   driver.AnswerWrite();
   EXPECT_EQ(driver.record.cause, driver.protocol.cause());
   EXPECT_EQ(CauseOf(driver), "rank 1 could not connect 'train/1': no device");
+}
+
+TEST(GroupProtocolSetUpTest, APeerThatCannotBeReachedIsASuspicionUntilTheWindowEnds) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToConnecting();
+  driver.Take(driver.protocol.OnConnected(driver.now, absl::UnavailableError("lost contact with rank 0")));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  EXPECT_FALSE(driver.Did<action::WriteRecord>()) << "rank 0's own error is a better cause, if there is one";
+  driver.Sleep(ProtocolDriver::kWindow);
+  driver.AnswerWrite();
+  EXPECT_EQ(CauseOf(driver), "rank 1 could not connect 'train/1': lost contact with rank 0");
 }
 
 TEST(GroupProtocolSetUpTest, AnExpiredDeadlineOfTheBackendIsACauseAtOnce) {
