@@ -615,7 +615,8 @@ TEST_P(StoreConformanceTest, CallbacksRunOnTheExecutorAndNeverInsideTheCall) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, StoreConformanceTest,
-                         ::testing::Values(Kind{"Memory", MakeMemoryHarness}),
+                         ::testing::Values(Kind{"Memory", MakeMemoryHarness},
+                                           Kind{"Tcp", MakeTcpHarness}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -1,0 +1,188 @@
+#include "muster/core/store/frame_stream.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "asio/buffer.hpp"
+#include "asio/error.hpp"
+#include "asio/post.hpp"
+
+namespace muster::store_internal {
+namespace {
+
+constexpr size_t kReadBytes = 64 << 10;
+
+asio::ip::tcp Protocol(int family) {
+  return family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
+}
+
+absl::Status Unavailable(absl::string_view what) { return absl::UnavailableError(what); }
+
+absl::Status FromAsio(const asio::error_code& error) {
+  if (error == asio::error::eof) return Unavailable("connection closed");
+  if (error == asio::error::connection_reset || error == asio::error::broken_pipe) {
+    return Unavailable("connection reset");
+  }
+  return Unavailable(absl::StrCat("connection failed: ", error.message()));
+}
+
+}  // namespace
+
+std::shared_ptr<FrameStream> FrameStream::Create(asio::io_context& context, int fd, int family,
+                                                 size_t max_body, size_t max_queued) {
+  return std::shared_ptr<FrameStream>(
+      new FrameStream(context, fd, family, max_body, max_queued));
+}
+
+FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t max_body,
+                         size_t max_queued)
+    : context_(context),
+      socket_(context),
+      fork_guard_(fd),
+      fd_(fd),
+      reader_(max_body),
+      max_queued_(max_queued),
+      input_(kReadBytes, '\0') {
+  asio::error_code error;
+  socket_.assign(Protocol(family), fd, error);
+  if (!error) socket_.non_blocking(true, error);
+  if (error) {
+    // Only when the system has no more room to watch descriptors.
+    if (!socket_.is_open()) close(fd);
+    CloseSocket();
+    closed_ = true;
+  }
+}
+
+void FrameStream::Start(OnFrame on_frame, OnClosed on_closed) {
+  on_frame_ = std::move(on_frame);
+  on_closed_ = std::move(on_closed);
+  if (closed_) {
+    closed_ = false;
+    return Close(Unavailable("the system cannot watch one more connection"));
+  }
+  Read();
+}
+
+void FrameStream::Read() {
+  socket_.async_read_some(asio::buffer(input_),
+                          [self = shared_from_this()](const asio::error_code& error, size_t size) {
+                            self->OnRead(error, size);
+                          });
+}
+
+void FrameStream::OnRead(const asio::error_code& error, size_t size) {
+  if (closed_) return;
+  if (error) return Close(FromAsio(error));
+  reader_.Append(absl::string_view(input_.data(), size));
+  while (!closed_) {
+    const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
+    if (!body.ok()) return Close(body.status());
+    if (!body->has_value()) break;
+    const absl::Status status = on_frame_(**body);
+    if (!status.ok()) return Close(status);
+  }
+  if (!closed_) Read();
+}
+
+void FrameStream::Send(std::string frame) {
+  if (closed_ || finishing_) return;
+  queued_ += frame.size();
+  queue_.push_back(std::move(frame));
+  if (queued_ > max_queued_) {
+    return Close(Unavailable(absl::StrCat("it does not read: ", queued_, " bytes wait for it")));
+  }
+  if (!writing_) Write();
+}
+
+void FrameStream::Write() {
+  // Directly while the socket takes it: an answer is on its way when Send returns.
+  while (!queue_.empty()) {
+    const std::string& frame = queue_.front();
+    const ssize_t count =
+        send(fd_, frame.data() + sent_, frame.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+      // What the peer sent before it went is still to be read; reading finds the end, too.
+      queue_.clear();
+      queued_ = 0;
+      sent_ = 0;
+      return;
+    }
+    if (count < 0) break;
+    sent_ += static_cast<size_t>(count);
+    if (sent_ < frame.size()) continue;
+    queued_ -= frame.size();
+    sent_ = 0;
+    queue_.pop_front();
+  }
+  if (queue_.empty()) {
+    if (finishing_) ShutDown();
+    return;
+  }
+  writing_ = true;
+  socket_.async_wait(asio::ip::tcp::socket::wait_write,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       self->writing_ = false;
+                       if (self->closed_) return;
+                       if (error) return self->Close(FromAsio(error));
+                       self->Write();
+                     });
+}
+
+void FrameStream::Finish() {
+  if (closed_ || finishing_) return;
+  finishing_ = true;
+  if (!writing_ && queue_.empty()) ShutDown();
+}
+
+void FrameStream::ShutDown() {
+  asio::error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+}
+
+void FrameStream::Close(const absl::Status& why) {
+  if (closed_) return;
+  CloseSocket();
+  closed_ = true;
+  // This may be called inside on_frame_, so that is let go of later, too.
+  asio::post(context_, [self = shared_from_this(), why] {
+    self->on_frame_ = nullptr;
+    OnClosed on_closed = std::move(self->on_closed_);
+    if (on_closed) on_closed(why);
+  });
+}
+
+void FrameStream::Abandon() {
+  if (closed_) return;
+  CloseSocket();
+  closed_ = true;
+  asio::post(context_, [self = shared_from_this()] {
+    self->on_frame_ = nullptr;
+    self->on_closed_ = nullptr;
+  });
+}
+
+void FrameStream::CloseSocket() {
+  // Shut down first: a child that is being forked at this moment keeps a dead connection only.
+  asio::error_code ignored;
+  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  fork_guard_.Reset();
+  socket_.close(ignored);
+  queue_.clear();
+  queued_ = 0;
+}
+
+bool FrameStream::HasInput() const {
+  if (closed_) return false;
+  pollfd poller = {fd_, POLLIN | POLLRDHUP, 0};
+  return poll(&poller, 1, 0) > 0 && poller.revents != 0;
+}
+
+}  // namespace muster::store_internal

@@ -1,0 +1,83 @@
+// A connection that carries frames, on a control thread's io_context. Both ends of the TCP store use it.
+#ifndef MUSTER_CORE_STORE_FRAME_STREAM_H_
+#define MUSTER_CORE_STORE_FRAME_STREAM_H_
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "asio/io_context.hpp"
+#include "asio/ip/tcp.hpp"
+#include "muster/core/platform/fork_guard.h"
+#include "muster/core/store/wire.h"
+
+namespace muster::store_internal {
+
+// Everything but Create runs on the io_context's thread. Held by shared_ptr: pending I/O keeps it.
+class FrameStream : public std::enable_shared_from_this<FrameStream> {
+ public:
+  // An error closes the connection with it. Frames that are complete are not handed out after Close.
+  using OnFrame = absl::AnyInvocable<absl::Status(absl::string_view body)>;
+  // Once, from a task of its own; never after Abandon.
+  using OnClosed = absl::AnyInvocable<void(const absl::Status& why)>;
+
+  // Takes `fd`, a connected non-blocking close-on-exec socket of `family`. `max_queued`: bytes that may
+  // wait for a peer that does not read before the connection is closed.
+  static std::shared_ptr<FrameStream> Create(asio::io_context& context, int fd, int family,
+                                             size_t max_body, size_t max_queued);
+
+  void Start(OnFrame on_frame, OnClosed on_closed);
+
+  // What the peer may send from now on.
+  void set_max_body(size_t max_body) { reader_.set_max_body(max_body); }
+
+  // Writes at once what the socket takes and the rest later. Never calls back from inside.
+  void Send(std::string frame);
+
+  // Lets what was sent go out, then says goodbye and waits for the peer's; `on_closed` follows then.
+  void Finish();
+
+  // Ends it now; `on_closed` gets `why`.
+  void Close(const absl::Status& why);
+
+  // Ends it now, without a word to anybody.
+  void Abandon();
+
+  // Whether something has arrived, data or the end, that has not been read yet.
+  bool HasInput() const;
+
+  bool is_open() const { return !closed_; }
+
+ private:
+  FrameStream(asio::io_context& context, int fd, int family, size_t max_body, size_t max_queued);
+
+  void Read();
+  void OnRead(const asio::error_code& error, size_t size);
+  void Write();
+  void ShutDown();
+  void CloseSocket();
+
+  asio::io_context& context_;
+  asio::ip::tcp::socket socket_;
+  ForkGuardedFd fork_guard_;
+  const int fd_;
+  FrameReader reader_;
+  const size_t max_queued_;
+  OnFrame on_frame_;
+  OnClosed on_closed_;
+  std::string input_;
+  std::deque<std::string> queue_;
+  size_t sent_ = 0;    // of the first one
+  size_t queued_ = 0;  // bytes of all
+  bool writing_ = false;
+  bool finishing_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace muster::store_internal
+
+#endif  // MUSTER_CORE_STORE_FRAME_STREAM_H_

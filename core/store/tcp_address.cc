@@ -1,0 +1,141 @@
+#include "muster/core/store/tcp_address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::store_internal {
+
+std::string TcpAddress::ToString() const {
+  if (absl::StrContains(host, ':')) return absl::StrCat("[", host, "]:", port);
+  return absl::StrCat(host, ":", port);
+}
+
+absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text) {
+  const auto error = [text] {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", text, "\" is not an address: expected host:port, such as 127.0.0.1:29500 or [::1]:29500"));
+  };
+  const size_t colon = text.rfind(':');
+  if (colon == absl::string_view::npos) return error();
+  absl::string_view host = text.substr(0, colon);
+  const absl::string_view port = text.substr(colon + 1);
+  if (!host.empty() && host.front() == '[') {
+    if (host.back() != ']') return error();
+    host = host.substr(1, host.size() - 2);
+  } else if (absl::StrContains(host, ':')) {
+    return error();
+  }
+  uint32_t number = 0;
+  if (host.empty() || host.size() > 255 || port.empty() || !absl::ascii_isdigit(port[0]) ||
+      !absl::SimpleAtoi(port, &number) || number > 65535) {
+    return error();
+  }
+  return TcpAddress{std::string(host), static_cast<uint16_t>(number)};
+}
+
+bool ResolvedAddress::IsLoopback() const {
+  if (family() == AF_INET) {
+    const auto& address = reinterpret_cast<const sockaddr_in&>(storage);
+    return (ntohl(address.sin_addr.s_addr) >> 24) == 127;
+  }
+  const auto& address = reinterpret_cast<const sockaddr_in6&>(storage);
+  return IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
+}
+
+TcpAddress ResolvedAddress::Numeric() const {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (family() == AF_INET) {
+    const auto& address = reinterpret_cast<const sockaddr_in&>(storage);
+    inet_ntop(AF_INET, &address.sin_addr, text, sizeof(text));
+    return {text, ntohs(address.sin_port)};
+  }
+  const auto& address = reinterpret_cast<const sockaddr_in6&>(storage);
+  inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof(text));
+  return {text, ntohs(address.sin6_port)};
+}
+
+absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const int failed =
+      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &list);
+  if (failed != 0) {
+    return absl::NotFoundError(absl::StrCat("cannot find host \"", address.host, "\": ",
+                                            gai_strerror(failed),
+                                            ": check the name, or give its number"));
+  }
+  std::vector<ResolvedAddress> resolved;
+  for (const addrinfo* info = list; info != nullptr; info = info->ai_next) {
+    if (info->ai_family != AF_INET && info->ai_family != AF_INET6) continue;
+    ResolvedAddress one;
+    std::memcpy(&one.storage, info->ai_addr, info->ai_addrlen);
+    one.size = info->ai_addrlen;
+    resolved.push_back(one);
+  }
+  freeaddrinfo(list);
+  if (resolved.empty()) {
+    return absl::NotFoundError(absl::StrCat("host \"", address.host, "\" has no internet address"));
+  }
+  return resolved;
+}
+
+absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
+  const std::string name = address.Numeric().ToString();
+  const auto error = [&name](int number) {
+    if (number == EADDRINUSE) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot serve the store on ", name,
+                       ": another process listens there: stop it, or choose another port (0: any)"));
+    }
+    return absl::ErrnoToStatus(number, absl::StrCat("cannot serve the store on ", name));
+  };
+  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return error(errno);
+  // A port whose last connections are in TIME_WAIT is free; one that somebody listens on is not.
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  ResolvedAddress bound;
+  bound.size = sizeof(bound.storage);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
+      listen(fd, SOMAXCONN) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size) != 0) {
+    const int number = errno;
+    close(fd);
+    return error(number);
+  }
+  return Listener{fd, bound.Numeric(), address.family()};
+}
+
+absl::StatusOr<int> StartConnect(const ResolvedAddress& address) {
+  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "no socket");
+  DisableDelay(fd);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
+      errno != EINPROGRESS && errno != EINTR) {
+    const int number = errno;
+    close(fd);
+    return absl::ErrnoToStatus(number, "connect");
+  }
+  return fd;
+}
+
+void DisableDelay(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+}  // namespace muster::store_internal

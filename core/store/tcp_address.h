@@ -1,0 +1,58 @@
+// "host:port" and what the system makes of it: the sockets of the TCP store.
+//
+// All descriptors are close-on-exec and non-blocking.
+#ifndef MUSTER_CORE_STORE_TCP_ADDRESS_H_
+#define MUSTER_CORE_STORE_TCP_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster::store_internal {
+
+struct TcpAddress {
+  std::string host;
+  uint16_t port = 0;
+  // "127.0.0.1:41231", "[::1]:41231"
+  std::string ToString() const;
+};
+
+// InvalidArgument naming the text and the form expected.
+absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text);
+
+struct ResolvedAddress {
+  sockaddr_storage storage = {};
+  socklen_t size = 0;
+
+  int family() const { return storage.ss_family; }
+  bool IsLoopback() const;
+  TcpAddress Numeric() const;
+};
+
+// What the host's name stands for, best first. May ask a name server. NotFound naming the host.
+absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address);
+
+struct Listener {
+  int fd = -1;          // the caller's
+  TcpAddress address;   // with the port that the system chose
+  int family = 0;
+};
+
+// Listens. FailedPrecondition when somebody else holds the port.
+absl::StatusOr<Listener> Listen(const ResolvedAddress& address);
+
+// A non-blocking socket on which connect was called: connected or connecting. The caller's.
+absl::StatusOr<int> StartConnect(const ResolvedAddress& address);
+
+// Small messages leave at once.
+void DisableDelay(int fd);
+
+}  // namespace muster::store_internal
+
+#endif  // MUSTER_CORE_STORE_TCP_ADDRESS_H_

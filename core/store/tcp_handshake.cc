@@ -1,0 +1,217 @@
+#include "muster/core/store/tcp_handshake.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/store/auth.h"
+#include "muster/core/store/tcp_address.h"
+#include "muster/core/store/wire.h"
+
+namespace muster::store_internal {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(5);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(200);
+
+// A failed attempt: whether another one may succeed, and what was seen.
+struct Attempt {
+  bool retry = false;
+  absl::Status status;
+};
+
+Attempt Again(absl::string_view seen) { return {true, absl::UnavailableError(seen)}; }
+Attempt Never(absl::Status status) { return {false, std::move(status)}; }
+
+// One connection while it is a stranger's. Closes unless released.
+class Line {
+ public:
+  Line(int fd, absl::Time deadline)
+      : fd_(fd), guard_(fd), deadline_(deadline), reader_(kMaxHandshakeBytes) {}
+  ~Line() {
+    if (fd_ < 0) return;
+    shutdown(fd_, SHUT_RDWR);
+    guard_.Reset();
+    close(fd_);
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  ForkGuardedFd ReleaseGuard() { return std::move(guard_); }
+  int Release() { return std::exchange(fd_, -1); }
+
+  // OK when `events` (or an error, which the next call will tell) are there; DeadlineExceeded.
+  absl::Status Wait(int16_t events) {
+    for (;;) {
+      const absl::Duration left = deadline_ - MonotonicNow();
+      if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("");
+      const int64_t milliseconds = std::min<int64_t>(
+          absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 3600 * 1000);
+      pollfd poller = {fd_, events, 0};
+      if (poll(&poller, 1, static_cast<int>(milliseconds)) > 0) return absl::OkStatus();
+    }
+  }
+
+  // The error of the connect that was begun; 0 when it is through.
+  int ConnectError() {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+    return error;
+  }
+
+  absl::Status Send(const std::string& bytes) {
+    size_t sent = 0;
+    while (sent < bytes.size()) {
+      const ssize_t count = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (count >= 0) {
+        sent += static_cast<size_t>(count);
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        if (absl::Status status = Wait(POLLOUT); !status.ok()) return status;
+      } else if (errno != EINTR) {
+        return absl::UnavailableError("connection closed");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Unavailable when the connection ended; InvalidArgument when what came is no message of ours.
+  absl::StatusOr<Message> Receive() {
+    for (;;) {
+      const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
+      if (!body.ok()) return body.status();
+      if (body->has_value()) return DecodeBody(**body);
+      if (absl::Status status = Wait(POLLIN); !status.ok()) return status;
+      char bytes[4096];
+      const ssize_t count = recv(fd_, bytes, sizeof(bytes), 0);
+      if (count > 0) {
+        reader_.Append(absl::string_view(bytes, static_cast<size_t>(count)));
+      } else if (count == 0) {
+        return absl::UnavailableError("connection closed");
+      } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        return absl::UnavailableError("connection reset");
+      }
+    }
+  }
+
+ private:
+  int fd_;
+  ForkGuardedFd guard_;
+  const absl::Time deadline_;
+  FrameReader reader_;
+};
+
+// What is to be done about an error of Send or Receive before the session is open.
+Attempt Judge(const HandshakeOptions& options, const absl::Status& status) {
+  if (absl::IsInvalidArgument(status)) {
+    return Never(absl::FailedPreconditionError(
+        absl::StrCat("what listens at ", options.address, " is not a muster store (",
+                     status.message(), "): is the address right?")));
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return Again("something accepted the connection there and said nothing");
+  }
+  return Again(status.message());
+}
+
+// One attempt at one address. Fills `result` when the status is OK.
+Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
+                HandshakeResult* result) {
+  const absl::StatusOr<int> fd = StartConnect(address);
+  if (!fd.ok()) {
+    if (absl::IsUnavailable(fd.status())) return Again("connection refused");
+    return Again(fd.status().message());
+  }
+  Line line(*fd, options.deadline);
+  if (!line.Wait(POLLOUT).ok()) return Again("no answer to the connection");
+  if (const int error = line.ConnectError(); error != 0) {
+    if (error == ECONNREFUSED) return Again("connection refused");
+    return Again(absl::ErrnoToStatus(error, "connection failed").message());
+  }
+
+  const absl::StatusOr<std::string> nonce = RandomBytes(kNonceBytes);
+  if (!nonce.ok()) return Never(nonce.status());
+  absl::Status status = line.Send(EncodeFrame(Hello{kWireVersion, *nonce}));
+  if (!status.ok()) return Judge(options, status);
+  absl::StatusOr<Message> message = line.Receive();
+  if (!message.ok()) return Judge(options, message.status());
+  if (const Refused* refused = std::get_if<Refused>(&*message)) return Never(refused->status);
+  const Challenge* challenge = std::get_if<Challenge>(&*message);
+  if (challenge == nullptr) return Judge(options, absl::InvalidArgumentError("no challenge came"));
+  const absl::StatusOr<std::string> server_proof =
+      ServerProof(options.token, *nonce, challenge->nonce);
+  if (!server_proof.ok()) return Never(server_proof.status());
+  if (!SameProof(*server_proof, challenge->proof)) {
+    return Never(absl::PermissionDeniedError(
+        absl::StrCat("the store at ", options.address,
+                     " does not know this job's token: it is another job's; give every rank the "
+                     "address and the token of one launcher")));
+  }
+
+  Open open;
+  open.session = options.session;
+  open.heartbeat_timeout = options.heartbeat_timeout;
+  absl::StatusOr<std::string> proof =
+      ClientProof(options.token, *nonce, challenge->nonce, EncodeFrame(open));
+  if (!proof.ok()) return Never(proof.status());
+  open.proof = *std::move(proof);
+  status = line.Send(EncodeFrame(open));
+  if (!status.ok()) return Judge(options, status);
+  message = line.Receive();
+  if (!message.ok()) return Judge(options, message.status());
+  if (const Refused* refused = std::get_if<Refused>(&*message)) {
+    return {absl::IsUnavailable(refused->status), refused->status};
+  }
+  const Welcome* welcome = std::get_if<Welcome>(&*message);
+  if (welcome == nullptr) return Judge(options, absl::InvalidArgumentError("no welcome came"));
+  result->served_by = welcome->who;
+  result->family = address.family();
+  result->guard = line.ReleaseGuard();
+  result->fd = line.Release();
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
+  const absl::Time start = MonotonicNow();
+  const absl::StatusOr<TcpAddress> address = ParseTcpAddress(options.address);
+  if (!address.ok()) return address.status();
+  const absl::StatusOr<std::vector<ResolvedAddress>> resolved = Resolve(*address);
+  if (!resolved.ok()) return resolved.status();
+
+  int attempts = 0;
+  std::string seen = "the deadline had passed already";
+  for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    for (const ResolvedAddress& one : *resolved) {
+      if (MonotonicNow() >= options.deadline) break;
+      ++attempts;
+      HandshakeResult result;
+      const Attempt attempt = TryOnce(options, one, &result);
+      if (attempt.status.ok()) return result;
+      if (!attempt.retry) return attempt.status;
+      seen = std::string(attempt.status.message());
+    }
+    const absl::Duration left = options.deadline - MonotonicNow();
+    if (left <= absl::ZeroDuration()) break;
+    absl::SleepFor(std::min(pause, left));
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      "rank ", options.session.rank, " cannot reach the store at ", options.address, " (", attempts,
+      attempts == 1 ? " attempt" : " attempts", " in ",
+      absl::FormatDuration(absl::Trunc(MonotonicNow() - start, absl::Milliseconds(1))), "): ", seen,
+      ": is its process (the launcher, or rank 0) running, and is this its address?"));
+}
+
+}  // namespace muster::store_internal

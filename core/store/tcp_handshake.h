@@ -1,0 +1,35 @@
+// How a client of the TCP store finds the server and introduces itself, on a thread that may wait.
+#ifndef MUSTER_CORE_STORE_TCP_HANDSHAKE_H_
+#define MUSTER_CORE_STORE_TCP_HANDSHAKE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "muster/core/platform/fork_guard.h"
+#include "muster/core/store/session_record.h"
+
+namespace muster::store_internal {
+
+struct HandshakeOptions {
+  std::string address;
+  std::string token;
+  SessionInfo session;
+  absl::Duration heartbeat_timeout;
+  absl::Time deadline;  // of MonotonicNow
+};
+
+// An open session. `fd` is the caller's; it is guarded against fork.
+struct HandshakeResult {
+  int fd = -1;
+  int family = 0;
+  std::string served_by;
+  ForkGuardedFd guard;
+};
+
+// Errors: see TcpStore::Connect.
+absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options);
+
+}  // namespace muster::store_internal
+
+#endif  // MUSTER_CORE_STORE_TCP_HANDSHAKE_H_

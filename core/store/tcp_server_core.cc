@@ -1,0 +1,301 @@
+#include "muster/core/store/tcp_server_core.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+#include <variant>
+
+#include "absl/log/log.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "muster/core/store/auth.h"
+
+namespace muster::store_internal {
+namespace {
+
+// Connections that have not proved anything yet; one more is closed at once.
+constexpr size_t kMaxStrangers = 1024;
+// What may wait for a client that does not read: more than one full snapshot.
+constexpr size_t kMaxQueued = size_t{1} << 30;
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+// How long a rank's new session waits for the end of its old one that is on its way already.
+constexpr absl::Duration kSuccession = absl::Seconds(1);
+
+}  // namespace
+
+// One client. Its stream's callbacks hold it weakly; the core's set holds it.
+class TcpServerCore::Connection final : public StoreEngine::Sink,
+                                        public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(TcpServerCore* core, std::shared_ptr<FrameStream> stream)
+      : core_(core), stream_(std::move(stream)) {}
+
+  void Start() {
+    // The core outlives its connections' callbacks: it lets go of each stream before it ends.
+    deadline_ = core_->control_->PostAt(
+        core_->control_->Now() + core_->options_.handshake_timeout, [weak = weak_from_this()] {
+          const auto self = weak.lock();
+          if (self == nullptr || self->session_ != 0) return;
+          self->stream_->Close(absl::DeadlineExceededError("it did not introduce itself in time"));
+        });
+    stream_->Start(
+        [weak = weak_from_this()](absl::string_view body) {
+          const auto self = weak.lock();
+          return self == nullptr ? absl::CancelledError("stopped") : self->OnFrame(body);
+        },
+        [weak = weak_from_this()](const absl::Status& why) {
+          if (const auto self = weak.lock()) self->OnClosed(why);
+        });
+  }
+
+  void Send(const Response& response) override { stream_->Send(EncodeFrame(response)); }
+
+  bool HasInput() const { return stream_->HasInput(); }
+  StoreEngine::SessionId session() const { return session_; }
+
+  void Finish() { stream_->Finish(); }
+  void Abandon() { stream_->Abandon(); }
+
+ private:
+  absl::Status OnFrame(absl::string_view body) {
+    absl::StatusOr<Message> message = DecodeBody(body);
+    if (!message.ok()) return message.status();
+    if (session_ != 0) {
+      const Request* request = std::get_if<Request>(&*message);
+      if (request == nullptr) return absl::InvalidArgumentError("it sent what is no request");
+      core_->engine_.Handle(session_, *request, core_->control_->Now());
+      core_->Changed();
+      return absl::OkStatus();
+    }
+    if (const Hello* hello = std::get_if<Hello>(&*message); hello != nullptr && !challenged_) {
+      return OnHello(*hello);
+    }
+    if (const Open* open = std::get_if<Open>(&*message);
+        open != nullptr && challenged_ && !opening_) {
+      return OnOpen(*open);
+    }
+    return absl::InvalidArgumentError("it sent something else than the next word of the greeting");
+  }
+
+  absl::Status OnHello(const Hello& hello) {
+    if (hello.version != kWireVersion) {
+      Refuse(absl::FailedPreconditionError(
+          absl::StrCat("the store speaks version ", kWireVersion, " of its protocol, this client ",
+                       hello.version, ": build both from one version of muster")));
+      return absl::OkStatus();
+    }
+    absl::StatusOr<std::string> nonce = RandomBytes(kNonceBytes);
+    if (!nonce.ok()) return nonce.status();
+    absl::StatusOr<std::string> proof = ServerProof(core_->options_.token, hello.nonce, *nonce);
+    if (!proof.ok()) return proof.status();
+    challenged_ = true;
+    client_nonce_ = hello.nonce;
+    server_nonce_ = *nonce;
+    stream_->Send(EncodeFrame(Challenge{*std::move(nonce), *std::move(proof)}));
+    return absl::OkStatus();
+  }
+
+  absl::Status OnOpen(Open open) {
+    const std::string given = std::exchange(open.proof, "");
+    const absl::StatusOr<std::string> expected =
+        ClientProof(core_->options_.token, client_nonce_, server_nonce_, EncodeFrame(open));
+    if (!expected.ok()) return expected.status();
+    if (!SameProof(*expected, given)) {
+      Refuse(absl::PermissionDeniedError(
+          "the token is not this job's: give every rank the token of its launcher"));
+      return absl::OkStatus();
+    }
+    opening_ = true;
+    TryOpen(std::move(open), core_->control_->Now() + kSuccession);
+    return absl::OkStatus();
+  }
+
+  void TryOpen(const Open& open, absl::Time give_up) {
+    if (!stream_->is_open()) return;
+    if (core_->draining_ || core_->closing_) {
+      return Refuse(absl::UnavailableError("the store is closing: it takes no new sessions"));
+    }
+    const absl::StatusOr<StoreEngine::SessionId> session = core_->engine_.Open(
+        open.session, open.heartbeat_timeout, this, core_->control_->Now());
+    if (session.ok()) {
+      session_ = *session;
+      --core_->strangers_;
+      core_->control_->Cancel(deadline_);
+      stream_->set_max_body(kMaxRequestBytes);
+      stream_->Send(EncodeFrame(Welcome{core_->options_.served_by}));
+      return core_->Changed();
+    }
+    // The goodbye of this rank's session before, or its death, may have arrived and only wait to be
+    // read: then the two do not live at once.
+    if (absl::IsAlreadyExists(session.status()) && core_->control_->Now() < give_up &&
+        core_->HasNewsOf(open.session.rank)) {
+      return core_->control_->Post([weak = weak_from_this(), open, give_up] {
+        if (const auto self = weak.lock()) self->TryOpen(open, give_up);
+      });
+    }
+    Refuse(session.status());
+  }
+
+  void Refuse(const absl::Status& status) {
+    LOG(WARNING) << "the store refused a session: " << status.message();
+    opening_ = true;
+    stream_->Send(EncodeFrame(Refused{status}));
+    stream_->Finish();
+  }
+
+  void OnClosed(const absl::Status& why) {
+    core_->control_->Cancel(deadline_);
+    const auto self = shared_from_this();
+    if (session_ == 0) {
+      --core_->strangers_;
+    } else {
+      core_->engine_.Disconnect(session_, absl::StrCat("its ", why.message()),
+                                core_->control_->Now());
+    }
+    core_->Remove(self);
+  }
+
+  TcpServerCore* const core_;
+  const std::shared_ptr<FrameStream> stream_;
+  StoreEngine::SessionId session_ = 0;
+  Executor::TimerId deadline_ = 0;
+  bool challenged_ = false;
+  bool opening_ = false;
+  std::string client_nonce_;
+  std::string server_nonce_;
+};
+
+TcpServerCore::TcpServerCore(ControlThread* control, const TcpServerOptions& options,
+                             const Listener& listener)
+    : control_(control),
+      options_(options),
+      engine_(options.engine),
+      acceptor_(control->context()),
+      listener_guard_(listener.fd),
+      listener_fd_(listener.fd),
+      family_(listener.family) {
+  asio::error_code error;
+  acceptor_.assign(family_ == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), listener_fd_,
+                   error);
+  if (error) close(listener_fd_);
+}
+
+TcpServerCore::~TcpServerCore() { CloseListener(); }
+
+void TcpServerCore::Begin() { Accept(); }
+
+void TcpServerCore::Accept() {
+  if (!acceptor_.is_open()) return;
+  acceptor_.async_wait(
+      asio::ip::tcp::acceptor::wait_read, [weak = weak_from_this()](const asio::error_code& error) {
+        const auto self = weak.lock();
+        if (error || self == nullptr || !self->acceptor_.is_open()) return;
+        for (;;) {
+          const int fd = accept4(self->listener_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+          if (fd >= 0) {
+            self->Admit(fd);
+          } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            // Whoever waits in the queue is served as soon as there is room again.
+            LOG_EVERY_N_SEC(WARNING, 10) << "the store cannot accept a connection: "
+                                         << absl::ErrnoToStatus(errno, "accept").message();
+            self->accept_timer_ = self->control_->PostAt(self->control_->Now() + kAcceptPause,
+                                                         [weak] {
+                                                           if (auto core = weak.lock()) core->Accept();
+                                                         });
+            return;
+          } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF) {
+            return self->Accept();
+          }
+          // Else that one connection failed before it was accepted.
+        }
+      });
+}
+
+void TcpServerCore::Admit(int fd) {
+  if (closing_ || strangers_ >= kMaxStrangers) {
+    close(fd);
+    return;
+  }
+  DisableDelay(fd);
+  ++strangers_;
+  auto connection = std::make_shared<Connection>(
+      this, FrameStream::Create(control_->context(), fd, family_, kMaxHandshakeBytes, kMaxQueued));
+  connections_.insert(connection);
+  connection->Start();
+}
+
+bool TcpServerCore::HasNewsOf(int rank) const {
+  const StoreEngine::SessionId session = engine_.LiveSession(rank);
+  for (const auto& connection : connections_) {
+    if (session != 0 && connection->session() == session) return connection->HasInput();
+  }
+  return session == 0;
+}
+
+void TcpServerCore::Remove(const std::shared_ptr<Connection>& connection) {
+  connections_.erase(connection);
+  Changed();
+  if (connections_.empty() && all_closed_) {
+    control_->Post(std::exchange(all_closed_, nullptr));
+  }
+}
+
+void TcpServerCore::Changed() {
+  const absl::Time next = engine_.NextTick();
+  if (next < tick_at_ && !closing_) {
+    control_->Cancel(tick_timer_);
+    tick_at_ = next;
+    tick_timer_ = control_->PostAt(next, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      // Through the queue once more: what has arrived meanwhile is read before anybody is judged.
+      self->control_->Post([weak] {
+        const auto core = weak.lock();
+        if (core == nullptr) return;
+        core->tick_at_ = absl::InfiniteFuture();
+        core->engine_.Tick(core->control_->Now());
+        core->Changed();
+      });
+    });
+  }
+  if (drained_ && engine_.open_sessions() == 0) {
+    control_->Post(std::exchange(drained_, nullptr));
+  }
+}
+
+void TcpServerCore::Drain(absl::AnyInvocable<void()> drained) {
+  CloseListener();
+  draining_ = true;
+  drained_ = std::move(drained);
+  Changed();
+}
+
+void TcpServerCore::Close(absl::AnyInvocable<void()> closed) {
+  CloseListener();
+  closing_ = true;
+  drained_ = nullptr;
+  control_->Cancel(tick_timer_);
+  all_closed_ = std::move(closed);
+  // Last answers (to Leave) go out first; a client that does not say goodbye in return is not waited for.
+  for (const auto& connection : connections_) connection->Finish();
+  if (connections_.empty()) return control_->Post(std::exchange(all_closed_, nullptr));
+  control_->PostAt(control_->Now() + absl::Milliseconds(200), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr || !self->all_closed_) return;
+    for (const auto& connection : self->connections_) connection->Abandon();
+    self->connections_.clear();
+    self->control_->Post(std::exchange(self->all_closed_, nullptr));
+  });
+}
+
+void TcpServerCore::CloseListener() {
+  if (!acceptor_.is_open()) return;
+  control_->Cancel(accept_timer_);
+  listener_guard_.Reset();
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+}
+
+}  // namespace muster::store_internal

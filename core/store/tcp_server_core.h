@@ -1,0 +1,80 @@
+// What runs on the control thread for a TcpStoreServer: the listener, the connections, the engine.
+#ifndef MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
+#define MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "asio/ip/tcp.hpp"
+#include "muster/core/platform/control_thread.h"
+#include "muster/core/platform/fork_guard.h"
+#include "muster/core/store/frame_stream.h"
+#include "muster/core/store/store_engine.h"
+#include "muster/core/store/tcp_address.h"
+#include "muster/core/store/wire.h"
+
+namespace muster::store_internal {
+
+struct TcpServerOptions {
+  StoreEngine::Options engine;
+  std::string token;
+  std::string served_by;
+  absl::Duration handshake_timeout;
+};
+
+// On the control thread only.
+class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
+ public:
+  // Takes `listener.fd`.
+  TcpServerCore(ControlThread* control, const TcpServerOptions& options, const Listener& listener);
+  ~TcpServerCore();
+
+  void Begin();
+
+  // Runs `drained` when no session is open any more; the listener closes at once.
+  void Drain(absl::AnyInvocable<void()> drained);
+  // Ends everything; `closed` runs when no connection is left, or soon after.
+  void Close(absl::AnyInvocable<void()> closed);
+
+  StoreEngine& engine() { return engine_; }
+
+  // Time or a session may have changed: is there something to do, and when is the next time?
+  void Changed();
+
+ private:
+  class Connection;
+
+  void Accept();
+  void Admit(int fd);
+  void CloseListener();
+  // Whether the session of `rank` has sent something that was not read yet, or its end.
+  bool HasNewsOf(int rank) const;
+  void Remove(const std::shared_ptr<Connection>& connection);
+
+  ControlThread* const control_;
+  const TcpServerOptions options_;
+  StoreEngine engine_;
+  asio::ip::tcp::acceptor acceptor_;
+  ForkGuardedFd listener_guard_;
+  const int listener_fd_;
+  const int family_;
+  std::set<std::shared_ptr<Connection>> connections_;
+  size_t strangers_ = 0;  // connections without a session
+  Executor::TimerId tick_timer_ = 0;
+  absl::Time tick_at_ = absl::InfiniteFuture();
+  Executor::TimerId accept_timer_ = 0;
+  absl::AnyInvocable<void()> drained_;
+  absl::AnyInvocable<void()> all_closed_;
+  bool draining_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace muster::store_internal
+
+#endif  // MUSTER_CORE_STORE_TCP_SERVER_CORE_H_

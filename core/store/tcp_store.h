@@ -1,0 +1,89 @@
+// A store on TCP: one rank's session with a TcpStoreServer.
+//
+//   TcpStore::Options options;
+//   options.address = "127.0.0.1:41231";
+//   options.token = token;
+//   options.session = {rank, world_size, host, pid, incarnation};
+//   options.deadline = MonotonicNow() + absl::Seconds(30);
+//   options.control_thread = control.get();
+//   absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(options);
+#ifndef MUSTER_CORE_STORE_TCP_STORE_H_
+#define MUSTER_CORE_STORE_TCP_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/core/platform/control_thread.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
+
+namespace muster {
+
+namespace store_internal {
+class ClientCore;
+class TcpChannel;
+}  // namespace store_internal
+
+// Thread-safe. When the connection is lost everything pending and later answers Unavailable: "the store
+// (rank 0, host a, pid 7, at 127.0.0.1:41231) was lost: connection closed"; there is no reconnecting, since
+// the server has declared the session lost. Its callbacks run on the control thread.
+class TcpStore final : public Store {
+ public:
+  struct Options {
+    std::string address;
+    std::string token;
+    SessionInfo session;
+    // A beat each tenth of it, both ways. The server declares this session lost when it hears nothing
+    // for longer, and this side the server. Infinite: no beats.
+    absl::Duration heartbeat_timeout = absl::Seconds(10);
+    // How long to try: the server may start later than its clients.
+    absl::Time deadline = absl::InfinitePast();
+    ControlThread* control_thread = nullptr;  // outlives the store
+  };
+
+  // Blocks; not for the control thread (FailedPrecondition). A connection that is refused, or closed before
+  // anything was said, is tried again until the deadline: DeadlineExceeded with the address, what was seen
+  // and what to do. At once: InvalidArgument (the address; rank or world size, see StoreEngine), NotFound
+  // (the host), PermissionDenied (the token is another job's), AlreadyExists (this rank is here already),
+  // FailedPrecondition (this incarnation is fenced; what listens there is no store).
+  static absl::StatusOr<std::unique_ptr<TcpStore>> Connect(const Options& options);
+
+  // Leaves, and waits for no peer: what is pending is answered with Cancelled. In a forked child it does
+  // nothing: the session is the parent's.
+  ~TcpStore() override;
+
+  // "rank 0, host a, pid 7, at 127.0.0.1:41231"
+  const std::string& server() const { return server_; }
+
+  void Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) override;
+  void Set(absl::string_view key, absl::string_view value, Lifetime lifetime, absl::Time deadline,
+           Callback<Revision> done) override;
+  void CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
+                     Lifetime lifetime, absl::Time deadline,
+                     Callback<CompareAndSetResult> done) override;
+  void Delete(absl::string_view key, absl::Time deadline, DoneCallback done) override;
+  WatchId Watch(absl::string_view prefix, WatchCallback changed) override;
+  void Unwatch(WatchId watch) override;
+  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
+              absl::Time deadline, Callback<GatherResult> done) override;
+  void Withdraw(absl::string_view key, int rank, absl::string_view reason) override;
+  void Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) override;
+
+ private:
+  TcpStore(ControlThread* control, std::shared_ptr<store_internal::ClientCore> core,
+           std::shared_ptr<store_internal::TcpChannel> channel, std::string server);
+
+  ControlThread* const control_;
+  const uint64_t fork_generation_;
+  const std::string server_;
+  std::shared_ptr<store_internal::ClientCore> core_;
+  std::shared_ptr<store_internal::TcpChannel> channel_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_STORE_TCP_STORE_H_

@@ -1,0 +1,154 @@
+#include "muster/core/store/tcp_store_server.h"
+
+#include <utility>
+
+#include "absl/debugging/leak_check.h"
+#include "absl/log/log.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "muster/core/platform/fork_guard.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/store/tcp_address.h"
+#include "muster/core/store/tcp_server_core.h"
+
+namespace muster {
+namespace {
+
+using store_internal::Listener;
+using store_internal::ResolvedAddress;
+using store_internal::TcpAddress;
+using store_internal::TcpServerCore;
+using store_internal::TcpServerOptions;
+
+// How long to wait for the control thread to do what takes it no time.
+constexpr absl::Duration kPromptly = absl::Seconds(5);
+
+absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
+  const absl::StatusOr<TcpAddress> address =
+      store_internal::ParseTcpAddress(options.address);
+  if (!address.ok()) return address.status();
+  const absl::StatusOr<std::vector<ResolvedAddress>> resolved = store_internal::Resolve(*address);
+  if (!resolved.ok()) return resolved.status();
+  const ResolvedAddress& chosen = resolved->front();
+  if (!options.beyond_this_host && !chosen.IsLoopback()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the store would listen on ", chosen.Numeric().ToString(), " (", options.address,
+        "), where other hosts reach it: use 127.0.0.1, or allow it with beyond_this_host"));
+  }
+  return store_internal::Listen(chosen);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& options) {
+  if (options.world_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a store for a world of ", options.world_size, " ranks: it has 1 or more"));
+  }
+  std::unique_ptr<ControlThread> own_thread;
+  ControlThread* control = options.control_thread;
+  if (control == nullptr) {
+    absl::StatusOr<std::unique_ptr<ControlThread>> started = ControlThread::Start();
+    if (!started.ok()) return started.status();
+    own_thread = *std::move(started);
+    control = own_thread.get();
+  }
+  const absl::StatusOr<Listener> listener = ListenOn(options);
+  if (!listener.ok()) return listener.status();
+
+  TcpServerOptions core_options;
+  core_options.engine.world_size = options.world_size;
+  core_options.engine.loss_grace = options.loss_grace;
+  core_options.token = options.token;
+  core_options.handshake_timeout = options.handshake_timeout;
+  core_options.served_by = options.served_by;
+  auto core = std::make_shared<TcpServerCore>(control, core_options, *listener);
+  control->Post([core] { core->Begin(); });
+  return std::unique_ptr<TcpStoreServer>(
+      new TcpStoreServer(std::move(own_thread), control, std::move(core),
+                         listener->address.ToString(), listener->address.port));
+}
+
+TcpStoreServer::TcpStoreServer(std::unique_ptr<ControlThread> own_thread, ControlThread* control,
+                               std::shared_ptr<TcpServerCore> core, std::string address,
+                               uint16_t port)
+    : own_thread_(std::move(own_thread)),
+      control_(control),
+      fork_generation_(ForkGeneration()),
+      address_(std::move(address)),
+      port_(port),
+      core_(std::move(core)) {}
+
+TcpStoreServer::~TcpStoreServer() {
+  if (fork_generation_ != ForkGeneration()) {
+    // A forked child: its copies of the sockets are closed, and nothing here may touch the event loop.
+    absl::IgnoreLeak(new std::shared_ptr<TcpServerCore>(core_));
+    return;
+  }
+  if (control_->RunsHere()) {
+    core_->Close([] {});
+    LOG(ERROR) << "the store's server was destroyed on its control thread: its clients may not get "
+                  "their last answers";
+    return;
+  }
+  // Sessions that are still open here have been told by the caller, or are not told at all.
+  Stop(absl::InfinitePast()).IgnoreError();
+}
+
+void TcpStoreServer::DeclareLost(int rank, absl::string_view reason) {
+  control_->Post([core = core_, rank, reason = std::string(reason)] {
+    core->engine().DeclareLost(rank, reason);
+    core->Changed();
+  });
+}
+
+std::vector<SessionRecord> TcpStoreServer::Sessions() const {
+  struct Shared {
+    absl::Notification done;
+    std::vector<SessionRecord> records;
+  };
+  auto shared = std::make_shared<Shared>();
+  control_->Post([core = core_, shared] {
+    shared->records = core->engine().Records();
+    shared->done.Notify();
+  });
+  if (control_->RunsHere() || !shared->done.WaitForNotificationWithTimeout(kPromptly)) return {};
+  return shared->records;
+}
+
+absl::Status TcpStoreServer::Stop(absl::Time deadline) {
+  if (control_->RunsHere()) {
+    return absl::FailedPreconditionError(
+        "the store's server cannot be stopped on its control thread, which has to serve meanwhile");
+  }
+  absl::MutexLock lock(&stop_mutex_);
+  if (!stopped_.has_value()) stopped_ = StopOnce(deadline);
+  return *stopped_;
+}
+
+absl::Status TcpStoreServer::StopOnce(absl::Time deadline) {
+  auto drained = std::make_shared<absl::Notification>();
+  control_->Post([core = core_, drained] { core->Drain([drained] { drained->Notify(); }); });
+  absl::Status result;
+  if (!drained->WaitForNotificationWithTimeout(deadline - MonotonicNow())) {
+    std::vector<std::string> left;
+    for (const SessionRecord& record : Sessions()) {
+      if (record.liveness == SessionRecord::Liveness::kLive) left.push_back(record.Who());
+    }
+    if (!left.empty()) {
+      result = absl::DeadlineExceededError(
+          absl::StrCat("the store ended before its sessions: ", absl::StrJoin(left, ", "),
+                       " had not left it in time"));
+    }
+  }
+  auto closed = std::make_shared<absl::Notification>();
+  control_->Post([core = core_, closed] { core->Close([closed] { closed->Notify(); }); });
+  if (!closed->WaitForNotificationWithTimeout(kPromptly)) {
+    return absl::DeadlineExceededError(
+        "the store's control thread did not close its connections: one of its tasks blocks");
+  }
+  return result;
+}
+
+}  // namespace muster

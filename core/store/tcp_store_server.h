@@ -1,0 +1,103 @@
+// The store's server on TCP: embedded in the launcher, or in rank 0 of a job without one.
+//
+//   TcpStoreServer::Options options;
+//   options.world_size = 4;
+//   options.token = token;                       // the ranks get it, too; it never travels
+//   options.served_by = "muster run, host a, pid 7";
+//   absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
+//   ... start ranks with (*server)->address() ...
+//   (*server)->DeclareLost(2, "killed by signal 9");
+//   absl::Status stopped = (*server)->Stop(MonotonicNow() + absl::Seconds(5));
+#ifndef MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
+#define MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "muster/core/platform/control_thread.h"
+#include "muster/core/store/session_record.h"
+
+namespace muster {
+
+namespace store_internal {
+class TcpServerCore;
+}  // namespace store_internal
+
+// Thread-safe. A client that sends what is no valid frame, too long a one or one out of place loses its
+// connection, and nobody else notices. So does a stranger who does not know the token, before it has
+// changed anything.
+class TcpStoreServer {
+ public:
+  struct Options {
+    int world_size = 1;
+    // Where to listen; port 0: any free one, see address().
+    std::string address = "127.0.0.1:0";
+    // Without it an address beyond this host is refused: whoever reaches the port and has the token may
+    // change the job's store, and what goes over the wire is not encrypted.
+    bool beyond_this_host = false;
+    std::string token;
+    // Who serves, for the messages of clients that lose it: "rank 0, host a, pid 7".
+    std::string served_by;
+    // How long a session outlives its connection: long enough for a launcher to say what became of the
+    // process. Peers learn of the death that much later where nobody says anything.
+    absl::Duration loss_grace = absl::ZeroDuration();
+    // Bound of a connection's first words.
+    absl::Duration handshake_timeout = absl::Seconds(10);
+    // Where it runs; it outlives the server. Null: on a thread of its own.
+    ControlThread* control_thread = nullptr;
+  };
+
+  // Listens, then returns. Errors: InvalidArgument (the address, its form), NotFound (its host),
+  // FailedPrecondition (somebody else holds the port; an address beyond this host), ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
+
+  // Stop at once.
+  ~TcpStoreServer();
+  TcpStoreServer(const TcpStoreServer&) = delete;
+  TcpStoreServer& operator=(const TcpStoreServer&) = delete;
+
+  // With the port that was bound: "127.0.0.1:41231".
+  const std::string& address() const { return address_; }
+  uint16_t port() const { return port_; }
+
+  // What a launcher does when it has reaped a process. The first cause of a session's end stays.
+  void DeclareLost(int rank, absl::string_view reason);
+
+  // The latest record of each rank that ever came or was declared lost. Not for the control thread.
+  std::vector<SessionRecord> Sessions() const;
+
+  // Takes no new sessions (the port is free at once) and serves on until every session has ended: the
+  // store's host leaves last. At `deadline` it ends them: DeadlineExceeded naming the ranks. When it
+  // returns, every connection is closed. Idempotent. FailedPrecondition on the control thread.
+  absl::Status Stop(absl::Time deadline);
+
+ private:
+  TcpStoreServer(std::unique_ptr<ControlThread> own_thread, ControlThread* control,
+                 std::shared_ptr<store_internal::TcpServerCore> core, std::string address,
+                 uint16_t port);
+
+  absl::Status StopOnce(absl::Time deadline);
+
+  std::unique_ptr<ControlThread> own_thread_;
+  ControlThread* const control_;
+  const uint64_t fork_generation_;
+  const std::string address_;
+  const uint16_t port_;
+  std::shared_ptr<store_internal::TcpServerCore> core_;
+
+  absl::Mutex stop_mutex_;  // held while stopping: a second caller waits for the first one's result
+  std::optional<absl::Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
