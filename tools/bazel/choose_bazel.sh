@@ -79,6 +79,8 @@ obstacle_to_7() {
     echo "this is no Debian"
   elif [ -n "$(missing_packages bubblewrap patchelf)" ] && ! as_root > /dev/null; then
     echo "it needs bubblewrap and patchelf, and there is neither root nor sudo"
+  elif [ -n "$(missing_mount_points)" ] && ! as_root > /dev/null; then
+    echo "it needs the empty folders $(missing_mount_points | xargs), and there is neither root nor sudo"
   elif ! bwrap_works; then
     echo "bubblewrap cannot make a mount namespace here"
   fi

@@ -75,16 +75,14 @@ write_launcher() {
   : > "$1/no.bazelrc"
 }
 
-# bwrap binds over a folder that is there; without root it could not make one.
 make_mount_points() {
-  local sudo
+  local sudo points
+  mapfile -t points < <(missing_mount_points)
+  [ ${#points[@]} != 0 ] || return 0
   sudo=$(as_root) || sudo=
-  local point
-  for point in /usr/share/bazel /usr/share/java "/usr/libexec/$arch/bazel" "/usr/lib/$arch/bazel"; do
-    # shellcheck disable=SC2086  # $sudo is one word or none
-    [ -d "$point" ] || $sudo mkdir -p "$point" 2> /dev/null ||
-      fail "Bazel 7 needs the (empty) folder $point" "sudo mkdir -p $point, or MUSTER_BAZEL=4"
-  done
+  # shellcheck disable=SC2086  # $sudo is one word or none
+  $sudo mkdir -p "${points[@]}" 2> /dev/null ||
+    fail "Bazel 7 needs the (empty) folders ${points[*]}" "sudo mkdir -p ${points[*]}, or MUSTER_BAZEL=4"
 }
 
 make_mount_points

@@ -113,6 +113,15 @@ bazel7_folder() {
   echo "$(muster_cache)/bazel7-${made_by:0:12}"
 }
 
+# Bazel 7's files are bound over these folders; bwrap needs them to be there.
+missing_mount_points() {
+  local point
+  for point in /usr/share/bazel /usr/share/java "/usr/libexec/$(multiarch)/bazel" \
+    "/usr/lib/$(multiarch)/bazel"; do
+    [ -d "$point" ] || echo "$point"
+  done
+}
+
 multiarch() { echo "$(uname -m)-linux-gnu"; }
 
 # with_lock COMMAND...: one at a time in all checkouts of this user; the second one waits.
