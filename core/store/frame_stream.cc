@@ -65,7 +65,7 @@ void FrameStream::Start(OnFrame on_frame, OnClosed on_closed) {
   on_closed_ = std::move(on_closed);
   if (closed_) {
     closed_ = false;
-    return Close(Unavailable("the system cannot watch one more connection"));
+    return Close(absl::ResourceExhaustedError("the system cannot watch one more connection"));
   }
   Read();
 }
@@ -96,7 +96,8 @@ void FrameStream::Send(std::string frame) {
   queued_ += frame.size();
   queue_.push_back(std::move(frame));
   if (queued_ > max_queued_) {
-    return Close(Unavailable(absl::StrCat("it does not read: ", queued_, " bytes wait for it")));
+    return Close(absl::ResourceExhaustedError(
+        absl::StrCat("the other side does not read: ", queued_, " bytes wait for it")));
   }
   if (!writing_) Write();
 }

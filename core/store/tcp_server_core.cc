@@ -59,6 +59,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   void Abandon() { stream_->Abandon(); }
 
  private:
+  // Texts of errors complete the sentence "its connection was ended: ..."
   absl::Status OnFrame(absl::string_view body) {
     absl::StatusOr<Message> message = DecodeBody(body);
     if (!message.ok()) return message.status();
@@ -151,7 +152,9 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
     if (session_ == 0) {
       --core_->strangers_;
     } else {
-      core_->engine_.Disconnect(session_, absl::StrCat("its ", why.message()),
+      // "its connection closed" when it went; when we ended it, why.
+      const absl::string_view how = absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
+      core_->engine_.Disconnect(session_, absl::StrCat(how, why.message()),
                                 core_->control_->Now());
     }
     core_->Remove(self);
