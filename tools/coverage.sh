@@ -20,6 +20,7 @@ done
 [ ${#targets[@]} != 0 ] || targets=(//...)
 
 ./bazelw --setup
+command -v python3 > /dev/null || apt_install "the summary" python3
 # Where Bazel cannot download its merger, ours takes its place.
 if grep -q remote_coverage_tools user.bazelrc 2> /dev/null; then
   with_lock tools/coverage/build_merger.sh "$(muster_cache)/coverage_tools"

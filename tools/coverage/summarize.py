@@ -36,6 +36,16 @@ def read(report):
     return lines
 
 
+# An inline function of a header that is reached through include_prefix, and its caller.
+CANARY = "tools/bazel/include_prefix/answer"
+
+
+def check_headers(lines):
+    """Where the caller is in the report, the header must be."""
+    if CANARY + ".cc" in lines and not any(lines[CANARY + ".h"].values()):
+        sys.exit(f"error: {CANARY}.cc is in the report and {CANARY}.h is not: headers are not counted")
+
+
 def print_row(name, covered, total):
     percent = 100.0 * covered / total if total else 100.0
     print(f"{percent:6.1f} %  {covered:6d} of {total:6d}  {name}")
@@ -46,6 +56,7 @@ def main():
     each_file = "--files" in arguments
     (report,) = [a for a in arguments if a != "--files"]
     lines = read(report)
+    check_headers(lines)
     folders = collections.defaultdict(lambda: [0, 0])
     for path, counts in sorted(lines.items()):
         covered = sum(1 for count in counts.values() if count)
