@@ -100,8 +100,8 @@ Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
     return Finish();
   }
   Apply(GroupEvent::kConnected);
-  connected_ = true;
-  ConfirmWhenReady();
+  pending_gather_ = ConnectedKey(options_.name, generation());
+  Do(action::Confirm{pending_gather_, setup_by_});
   return Finish();
 }
 
@@ -207,12 +207,11 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
   }
   agreement_ = *std::move(agreement);
   Apply(GroupEvent::kPeersMet);
+  want_connect_ = state() == GroupState::kConnecting;
+  want_live_ = want_connect_ && options_.rank == 0;
+  if (gave_up) want_cause_ = true;
   HandleRecord(now);
-  if (gave_up) want_cause_ = cause_.ok();
-  want_live_ = options_.rank == 0 && state() == GroupState::kConnecting;
   Reconcile();
-  if (state() != GroupState::kConnecting) return Finish();
-  Do(action::Connect{agreement_, setup_by_});
   return Finish();
 }
 
@@ -281,7 +280,6 @@ Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAnd
   }
   TakeRecord(now, result->current.revision, *current);
   Reconcile();
-  ConfirmWhenReady();
   return Finish();
 }
 
@@ -360,7 +358,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   candidate_ = std::move(why);
   certainty_ = certainty;
   setup_by_ = close_by_ = absl::InfiniteFuture();
-  want_live_ = false;
+  want_live_ = want_connect_ = false;
   want_intent_.reset();
   Apply(GroupEvent::kFailed);
   release_by_ = released_ ? absl::InfiniteFuture() : now + options_.close_timeout;
@@ -403,13 +401,6 @@ void GroupProtocol::Withdraw() {
 
 void GroupProtocol::EndAbortWhenDone() {
   if (state() == GroupState::kAborting && released_ && !cause_.ok()) Apply(GroupEvent::kReleased);
-}
-
-void GroupProtocol::ConfirmWhenReady() {
-  // Rank 0 confirms after its record is written, so whoever hears that all are connected has the record too.
-  if (state() != GroupState::kConnecting || !connected_ || want_live_ || !pending_gather_.empty()) return;
-  pending_gather_ = ConnectedKey(options_.name, generation());
-  Do(action::Confirm{pending_gather_, setup_by_});
 }
 
 void GroupProtocol::BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by) {
@@ -503,6 +494,11 @@ void GroupProtocol::HandleRecord(absl::Time now) {
     FailNow(now, record_.cause, Certainty::kCause);
     Resolve(record_.cause);
     return;
+  }
+  // Not before: should all who have met die now, a generation of which nothing was written is forgotten, and comes again.
+  if (want_connect_ && state() == GroupState::kConnecting) {
+    want_connect_ = false;
+    Do(action::Connect{agreement_, setup_by_});
   }
   HandleIntent(now);
 }

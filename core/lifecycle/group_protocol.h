@@ -2,7 +2,8 @@
 //
 //   GroupProtocol protocol(options);
 //   for (Action& action : protocol.Start(now)) Execute(action);       // -> Meet: gather the introductions in the store
-//   for (Action& action : protocol.OnMet(now, result)) ...            // -> Connect: let the backend build its communicator
+//   for (Action& action : protocol.OnMet(now, result)) ...            // -> WriteRecord on rank 0: the generation lives
+//   for (Action& action : protocol.OnRecord(now, 7, record)) ...      // -> Connect: let the backend build its communicator
 //
 // The group's runtime executes actions against the real store, backend and clock; the simulator against imitations. Everything
 // that is agreed goes through one key of the store, the group's record, by compare-and-set (who closes, why it failed: the first
@@ -187,7 +188,6 @@ class GroupProtocol {
   void Resolve(absl::Status cause);
   void Withdraw();
   void EndAbortWhenDone();
-  void ConfirmWhenReady();
   void HandleIntent(absl::Time now);
   void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by);
   // A rank that closes before the work after which another one closed will never do it.
@@ -216,7 +216,7 @@ class GroupProtocol {
 
   std::string pending_gather_;  // its key
   bool withdrawn_ = false;      // it, and its answer is still to come
-  bool connected_ = false;
+  bool want_connect_ = false;   // once the record knows the generation
 
   // Closing.
   int64_t handled_intent_ = 0;  // its number

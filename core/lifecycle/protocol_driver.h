@@ -168,18 +168,11 @@ class ProtocolDriver {
   void ToConnecting(int64_t known_generation = 0) {
     ToRendezvous();
     Take(protocol.OnMet(now, Introductions(known_generation)));
-    if (rank_ == 0) {
-      const Actions connect = actions;
-      AnswerWrite();
-      actions = connect;
-    } else {
-      const Actions connect = actions;
-      GroupRecord live;
-      live.generation = known_generation + 1;
-      for (int rank = 0; rank < size_; ++rank) live.incarnations.push_back(100 + rank);
-      PeerWrites(live);
-      actions = connect;
-    }
+    if (rank_ == 0) return AnswerWrite();
+    GroupRecord live;
+    live.generation = known_generation + 1;
+    for (int rank = 0; rank < size_; ++rank) live.incarnations.push_back(100 + rank);
+    PeerWrites(live);
   }
   void ToConfirming() {
     ToConnecting();

@@ -1,0 +1,110 @@
+// One group on one simulated rank: executes the actions of its GroupProtocol as core/group's runtime does, and is its owner.
+#ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_ATTEMPT_H_
+#define MUSTER_CORE_LIFECYCLE_SIMULATION_ATTEMPT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/lifecycle/simulation/world.h"
+#include "muster/core/store/client_core.h"
+
+namespace muster::simulation {
+
+// What an attempt needs of its process.
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Runs `step` now; later while the process is stopped; never once it is dead.
+  virtual void Run(std::function<void()> step) = 0;
+  virtual store_internal::ClientCore& client() = 0;
+  // The attempt is over.
+  virtual void OnTerminal() = 0;
+};
+
+class Attempt : public std::enable_shared_from_this<Attempt> {
+ public:
+  // `number`: counts the attempts of the process. `host` outlives it.
+  Attempt(World* world, Host* host, Introduction introduction, int rank, int number);
+
+  void Start();
+  void Close();
+  void Abort(absl::string_view why);
+
+  // --- from the process
+  void OnRecord(Revision revision, const GroupRecord& record);
+  void OnSession(const SessionRecord& session);
+  void OnStoreLost(const absl::Status& why);
+  void OnPaused(absl::Duration pause);
+  // The process dies with it.
+  void Die();
+
+  const Life& life() const { return life_; }
+  bool terminal() const { return IsTerminal(life_.state); }
+  void CheckBounds() { world_->checker.CheckBounds(life_, world_->executor.Now()); }
+  // Started when nothing went wrong any more.
+  bool is_calm() const { return calm_; }
+
+ private:
+  absl::Time now() const { return world_->executor.Now(); }
+  // Feeds one input and executes what follows.
+  void Input(absl::string_view what, const std::function<Actions()>& step);
+  // Runs `step` as a later event of this process, while this attempt is there.
+  std::function<void()> Later(std::function<void(Attempt&)> step);
+  void After(absl::Duration delay, std::function<void(Attempt&)> step);
+
+  void Do(const action::Meet& action);
+  void Do(const action::Confirm& action);
+  void Do(const action::Vote& action);
+  void Do(const action::Withdraw& action);
+  void Do(const action::WriteRecord& action);
+  void Do(const action::Connect& action);
+  void Do(const action::Drain& action);
+  void Do(const action::AskHolders& action);
+  void Do(const action::Finalize& action);
+  void Do(const action::AbortBackend& action);
+  void Do(const action::NameResidue& action);
+  void Do(const action::WakeAt& action);
+  void Do(const action::Enter& action);
+  void Do(const action::CauseResolved& action);
+  void Do(const action::ProposalRefused& action);
+
+  using GatherInput = Actions (GroupProtocol::*)(absl::Time, absl::StatusOr<GatherResult>);
+  void Gather(const std::string& key, const std::string& value, absl::Time deadline, const char* name, GatherInput input);
+
+  // The owner's program: some collectives, then perhaps a close.
+  void Plan();
+  void WorkOn();
+  bool MayWork(int64_t number) const;
+  void OnWorkDone(int64_t number, const absl::Status& status);
+  void ReportWhenDrained();
+
+  World* const world_;
+  Host* const host_;
+  GroupProtocol protocol_;
+  Life life_;
+  const bool calm_;
+  bool executing_ = false;
+  Executor::TimerId timer_ = 0;
+  std::string fabric_group_;
+  bool was_aborted_ = false;
+  bool was_released_ = false;
+
+  // The gate: which collectives are let in.
+  int64_t issued_ = 0;
+  int64_t completed_ = 0;
+  bool in_flight_ = false;
+  bool owner_closed_ = false;
+  bool draining_ = false;
+  int64_t limit_ = 0;
+  bool drain_reported_ = false;
+};
+
+}  // namespace muster::simulation
+
+#endif  // MUSTER_CORE_LIFECYCLE_SIMULATION_ATTEMPT_H_
