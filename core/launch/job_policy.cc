@@ -35,8 +35,12 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
   if (result_.first_failed == rank && ended.result.signalled == 0 && !exit.ok()) {
     result_.first_reason = exit.ToString();
   }
+  if (suspect_ == rank) {
+    suspect_.reset();
+    suspect_until_ = absl::InfiniteFuture();
+  }
   if (exit.ok()) return actions;
-  if (!stopping()) Fail(rank, exit.ToString());
+  FailFirst(rank, exit.ToString());
   if (!in_order) {
     actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
     // After an interrupt too: the others cannot finish without it.
@@ -47,9 +51,10 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
 
 JobPolicy::Actions JobPolicy::StoreLost(int rank, absl::string_view reason, absl::Time now) {
   const bool known = rank >= 0 && static_cast<size_t>(rank) < ranks_.size();
-  if (!known || ranks_[static_cast<size_t>(rank)].ended) return {};
-  if (!stopping()) Fail(rank, reason);
-  BeginToEnd(now);
+  if (!known || ranks_[static_cast<size_t>(rank)].ended || suspect_.has_value()) return {};
+  suspect_ = rank;
+  suspicion_ = std::string(reason);
+  suspect_until_ = now + limits_.suspicion_grace;
   return {};
 }
 
@@ -70,6 +75,11 @@ JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
 
 JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
   Actions actions;
+  if (now >= suspect_until_) {
+    suspect_until_ = absl::InfiniteFuture();
+    FailFirst(*suspect_, suspicion_);
+    BeginToEnd(now);
+  }
   if (now >= timeout_at_) {
     timeout_at_ = absl::InfiniteFuture();
     if (!stopping()) {
@@ -97,7 +107,7 @@ JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
 absl::Time JobPolicy::NextDeadline() const {
   if (Done()) return absl::InfiniteFuture();
   if (give_up_at_ != absl::InfiniteFuture()) return give_up_at_;
-  return std::min({timeout_at_, term_at_, kill_at_});
+  return std::min({suspect_until_, timeout_at_, term_at_, kill_at_});
 }
 
 JobResult JobPolicy::Result(absl::Time now) const {
@@ -107,9 +117,10 @@ JobResult JobPolicy::Result(absl::Time now) const {
   return result;
 }
 
-void JobPolicy::Fail(int rank, absl::string_view reason) {
-  result_.first_failed = rank;
-  result_.first_reason = std::string(reason);
+void JobPolicy::FailFirst(int rank, absl::string_view reason) {
+  if (stopping()) return;
+  result_.first_failed = suspect_.value_or(rank);
+  result_.first_reason = suspect_.has_value() ? suspicion_ : std::string(reason);
 }
 
 // Never puts off an end that was set earlier.

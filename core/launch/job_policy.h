@@ -6,6 +6,9 @@
 #ifndef MUSTER_CORE_LAUNCH_JOB_POLICY_H_
 #define MUSTER_CORE_LAUNCH_JOB_POLICY_H_
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,10 @@ struct JobLimits {
   absl::Duration failure_grace = absl::Seconds(2);
   // From a signal that was forwarded to the ranks to SIGKILL: time for a last checkpoint.
   absl::Duration interrupt_grace = absl::Seconds(10);
+  // How long a rank that the store lost may take to end by itself before it counts as failed: the store
+  // sees a connection close before the launcher sees why, and a rank that exits well may do so without
+  // a goodbye.
+  absl::Duration suspicion_grace = absl::Seconds(1);
   // How long to wait for a process after SIGKILL.
   absl::Duration kill_grace = absl::Seconds(5);
 };
@@ -49,7 +56,8 @@ class JobPolicy {
   // no reason to end the others.
   Actions RankEnded(int rank, const RankExit& exit, bool in_order, absl::Time now);
 
-  // The store lost `rank`, which may still be there, stopped or stuck.
+  // The store lost `rank`, which may still be there, stopped or stuck. A suspicion: it becomes the first
+  // failure when the rank does not end within suspicion_grace, or when another one fails before.
   Actions StoreLost(int rank, absl::string_view reason, absl::Time now);
 
   // The launcher was told to stop. The first signal is forwarded, a second one kills.
@@ -72,8 +80,9 @@ class JobPolicy {
   };
 
   void BeginToEnd(absl::Time now);
+  // The rank's failure, or that of the rank that the store lost before it.
+  void FailFirst(int rank, absl::string_view reason);
   void SignalRunning(int signal, Actions* actions);
-  void Fail(int rank, absl::string_view reason);
   bool stopping() const {
     return result_.first_failed.has_value() || result_.interrupted_by != 0 || result_.timed_out;
   }
@@ -82,6 +91,9 @@ class JobPolicy {
   const absl::Time start_;
   std::vector<Rank> ranks_;
   int running_;
+  std::optional<int> suspect_;
+  std::string suspicion_;
+  absl::Time suspect_until_ = absl::InfiniteFuture();
   bool ending_ = false;  // a kill is due, or a signal was forwarded
   bool given_up_ = false;
   JobResult result_;

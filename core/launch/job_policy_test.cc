@@ -107,32 +107,56 @@ TEST_F(JobPolicyTest, ALaterFailureNeitherMovesTheEndNorTheBlame) {
   EXPECT_EQ(job.Result(At(2)).first_failed, 0);
 }
 
-TEST_F(JobPolicyTest, ARankThatTheStoreLostIsTheFirstFailureAndIsEnded) {
+TEST_F(JobPolicyTest, ARankThatTheStoreLostAndThatStaysIsTheFirstFailureAndIsEnded) {
   JobPolicy job = Job(2);
   EXPECT_THAT(job.StoreLost(1, "no heartbeat for 10 s", At(5)), IsEmpty());
-  // The other one fails of it, and is not to blame.
-  End(job, 0, RankExit::Exited(1), 5.2);
-  job.TimePassed(At(6.5));
-  EXPECT_THAT(Texts(job.TimePassed(At(7))), ElementsAre("SIGKILL to 1"));
-  End(job, 1, RankExit::Killed(SIGKILL), 7);
-  const JobResult result = job.Result(At(7));
+  EXPECT_EQ(job.NextDeadline(), At(6));
+  EXPECT_THAT(job.TimePassed(At(6)), IsEmpty());
+  EXPECT_THAT(Texts(job.TimePassed(At(7.5))), ElementsAre("SIGTERM to 0", "SIGTERM to 1"));
+  EXPECT_THAT(Texts(job.TimePassed(At(8))), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
+  End(job, 0, RankExit::Killed(SIGKILL), 8);
+  End(job, 1, RankExit::Killed(SIGKILL), 8);
+  const JobResult result = job.Result(At(8));
   EXPECT_EQ(result.first_failed, 1);
   EXPECT_EQ(result.first_reason, "no heartbeat for 10 s");
   EXPECT_EQ(result.ExitCode(), 137);
 }
 
-TEST_F(JobPolicyTest, AnExitStatusSaysMoreThanTheStoresLoss) {
+TEST_F(JobPolicyTest, WhoFailsOfALostRankIsNotToBlame) {
   JobPolicy job = Job(2);
+  job.StoreLost(1, "no heartbeat for 10 s", At(5));
+  End(job, 0, RankExit::Exited(1), 5.2);
+  EXPECT_EQ(job.Result(At(6)).first_failed, 1);
+  job.TimePassed(At(6.7));
+  EXPECT_THAT(Texts(job.TimePassed(At(7.2))), ElementsAre("SIGKILL to 1"));
+  End(job, 1, RankExit::Killed(SIGKILL), 7.2);
+  EXPECT_EQ(job.Result(At(8)).first_reason, "no heartbeat for 10 s");
+}
+
+TEST_F(JobPolicyTest, AnExitStatusSaysMoreThanTheStoresLoss) {
+  JobPolicy job = Job(3);
   job.StoreLost(1, "its connection closed", At(5));
-  End(job, 1, RankExit::Killed(SIGSEGV), 5.001);
+  End(job, 0, RankExit::Exited(1), 5.001);
+  End(job, 1, RankExit::Killed(SIGSEGV), 5.002);
+  EXPECT_EQ(job.Result(At(6)).first_failed, 1);
   EXPECT_EQ(job.Result(At(6)).first_reason, "killed by signal 11");
 }
 
-TEST_F(JobPolicyTest, ALostRankThatEndsWellIsAFailureAllTheSame) {
+TEST_F(JobPolicyTest, ARankThatEndsWellWithoutAGoodbyeToItsStoreIsNoFailure) {
+  JobPolicy job = Job(2);
+  job.StoreLost(0, "its connection closed", At(5));
+  End(job, 0, RankExit::Exited(0), 5.1);
+  EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
+  End(job, 1, RankExit::Exited(0), 9);
+  EXPECT_TRUE(job.Result(At(9)).ok());
+}
+
+TEST_F(JobPolicyTest, ALostRankThatEndsWellTooLateIsAFailureAllTheSame) {
   JobPolicy job = Job(1);
   job.StoreLost(0, "no heartbeat for 10 s", At(5));
-  End(job, 0, RankExit::Exited(0), 5.1);
-  EXPECT_EQ(job.Result(At(6)).ExitCode(), 1);
+  job.TimePassed(At(6));
+  End(job, 0, RankExit::Exited(0), 6.1);
+  EXPECT_EQ(job.Result(At(7)).ExitCode(), 1);
 }
 
 TEST_F(JobPolicyTest, NewsOfRanksThatHaveEndedOrDoNotExistIsNoNews) {
