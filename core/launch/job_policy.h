@@ -26,9 +26,9 @@ struct JobLimits {
   absl::Duration failure_grace = absl::Seconds(2);
   // From a signal that was forwarded to the ranks to SIGKILL: time for a last checkpoint.
   absl::Duration interrupt_grace = absl::Seconds(10);
-  // How long a rank that the store lost may take to end by itself before it counts as failed: the store
-  // sees a connection close before the launcher sees why, and a rank that exits well may do so without
-  // a goodbye.
+  // How long a rank that the store lost may take to end by itself before it counts as failed: the
+  // store sees a connection close before the launcher sees why, and a rank that exits well may do
+  // so without a goodbye.
   absl::Duration suspicion_grace = absl::Seconds(1);
   // How long to wait for a process after SIGKILL.
   absl::Duration kill_grace = absl::Seconds(5);
@@ -56,8 +56,9 @@ class JobPolicy {
   // no reason to end the others.
   Actions RankEnded(int rank, const RankExit& exit, bool in_order, absl::Time now);
 
-  // The store lost `rank`, which may still be there, stopped or stuck. A suspicion: it becomes the first
-  // failure when the rank does not end within suspicion_grace, or when another one fails before.
+  // The store lost `rank`, which may still be there, stopped or stuck. A suspicion: it becomes the
+  // first failure when the rank does not end within suspicion_grace, or when another one fails
+  // before.
   Actions StoreLost(int rank, absl::string_view reason, absl::Time now);
 
   // The launcher was told to stop. The first signal is forwarded, a second one kills.

@@ -31,6 +31,7 @@
 #include "muster/core/launch/signal_gate.h"
 #include "muster/core/launch/unique_fd.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/store/auth.h"
 
 namespace muster {
 namespace {

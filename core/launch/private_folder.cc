@@ -1,7 +1,6 @@
 #include "muster/core/launch/private_folder.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +16,6 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "muster/core/launch/unique_fd.h"
@@ -57,15 +55,6 @@ absl::StatusOr<std::string> PrivateFolder::WriteFile(absl::string_view name,
     content.remove_prefix(static_cast<size_t>(n));
   }
   return path;
-}
-
-absl::StatusOr<std::string> RandomToken() {
-  std::string bytes(32, '\0');
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return absl::UnavailableError(
-        absl::StrCat("the system gives no random numbers: ", strerror(errno)));
-  }
-  return absl::BytesToHexString(bytes);
 }
 
 }  // namespace muster

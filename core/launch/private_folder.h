@@ -30,9 +30,6 @@ class PrivateFolder {
   const std::string path_;
 };
 
-// 64 hexadecimal digits from the system's generator.
-absl::StatusOr<std::string> RandomToken();
-
 }  // namespace muster
 
 #endif  // MUSTER_CORE_LAUNCH_PRIVATE_FOLDER_H_

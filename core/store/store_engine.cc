@@ -135,7 +135,10 @@ void StoreEngine::End(SessionId id, Liveness liveness, absl::string_view reason)
   session.record.reason = std::string(reason.substr(0, kMaxReasonBytes));
   const SessionRecord record = session.record;
   of_rank_.erase(record.rank);
-  if (liveness == Liveness::kLost) Remember(record);
+  if (liveness == Liveness::kLost) {
+    Remember(record);
+    if (options_.on_lost) options_.on_lost(record);
+  }
   UpdateBeat();
 
   // The cause first, then what follows from it.

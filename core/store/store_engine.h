@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -48,6 +49,9 @@ class StoreEngine {
     // How long a session outlives its connection, so that a launcher may say what became of the
     // process before "its connection closed" is the reason.
     absl::Duration loss_grace = absl::ZeroDuration();
+    // Told of each session that is lost, inside the engine's calls: must not call the engine. May be
+    // empty.
+    std::function<void(const SessionRecord&)> on_lost;
     KeySpace::Limits keys;
     size_t gather_bytes = 256 << 20;  // of one round
     size_t gathers = 65536;           // waiting at once

@@ -1,0 +1,56 @@
+#include "muster/core/launch/tcp_launched_store.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/tcp_store_server.h"
+
+namespace muster {
+namespace {
+
+// The launcher reaps a process within milliseconds of its connection's end and knows more than "its
+// connection closed"; where the machine is too busy even for that, peers still learn it within a
+// second.
+constexpr absl::Duration kLossGrace = absl::Milliseconds(300);
+
+class TcpLaunchedStore final : public LaunchedStore {
+ public:
+  explicit TcpLaunchedStore(std::unique_ptr<TcpStoreServer> server) : server_(std::move(server)) {}
+
+  std::string address() const override { return server_->address(); }
+  void DeclareLost(int rank, absl::string_view reason) override {
+    server_->DeclareLost(rank, reason);
+  }
+
+ private:
+  const std::unique_ptr<TcpStoreServer> server_;
+};
+
+}  // namespace
+
+LaunchedStoreFactory ServeTcpStore() {
+  return [](LaunchedStoreRequest request) -> absl::StatusOr<std::unique_ptr<LaunchedStore>> {
+    TcpStoreServer::Options options;
+    options.world_size = request.world_size;
+    options.token = std::move(request.token);
+    options.served_by = absl::StrCat("the launcher, pid ", getpid());
+    options.loss_grace = kLossGrace;
+    options.on_lost = [on_lost = std::move(request.on_lost)](const SessionRecord& record) {
+      if (on_lost) on_lost(record.rank, record.reason);
+    };
+    absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
+    if (!server.ok()) return server.status();
+    return std::make_unique<TcpLaunchedStore>(*std::move(server));
+  };
+}
+
+}  // namespace muster

@@ -1,0 +1,188 @@
+// The launcher with its real store: what a rank learns of the death of another.
+
+#include "muster/core/launch/tcp_launched_store.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/launch/launcher.h"
+#include "muster/core/platform/control_thread.h"
+#include "muster/core/platform/environment.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/core/rendezvous/world.h"
+#include "muster/core/store/blocking_store.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/tcp_store.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Duration Bound() { return TimeoutScale() * absl::Seconds(30); }
+
+// --- A rank: "<what rank 0 does>", while every other one waits for the news of rank 0.
+
+class Session {
+ public:
+  explicit Session(const World& world) : control_(*ControlThread::Start()) {
+    TcpStore::Options options;
+    options.address = world.store_address;
+    options.token = world.token;
+    options.session.rank = world.rank;
+    options.session.world_size = world.size;
+    options.session.host = "here";
+    options.session.pid = getpid();
+    options.session.incarnation = static_cast<uint64_t>(getpid());
+    options.heartbeat_timeout = TimeoutScale() * absl::Seconds(1);
+    options.deadline = MonotonicNow() + Bound();
+    options.control_thread = control_.get();
+    absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(options);
+    if (!store.ok()) {
+      std::cout << store.status() << std::endl;
+      exit(90);
+    }
+    store_ = *std::move(store);
+    // All are here before anything happens.
+    const auto met = BlockingStore(store_.get(), control_.get())
+                         .Gather("all here", world.rank, world.size, "", options.deadline);
+    if (!met.ok()) exit(91);
+  }
+
+  // "killed by signal 9"
+  std::string WaitForLossOf(int rank) {
+    absl::Notification lost;
+    std::string reason;
+    const Store::WatchId watch =
+        store_->Watch(SessionKey(rank), [&](absl::StatusOr<std::vector<WatchEvent>> events) {
+          if (!events.ok() || lost.HasBeenNotified()) return;
+          for (const WatchEvent& event : *events) {
+            const absl::StatusOr<SessionRecord> record = SessionRecord::Decode(event.entry.value);
+            if (!record.ok() || record->liveness != SessionRecord::Liveness::kLost) continue;
+            reason = record->reason;
+            lost.Notify();
+            return;
+          }
+        });
+    (void)watch;
+    lost.WaitForNotificationWithTimeout(Bound());
+    return reason;
+  }
+
+ private:
+  std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<TcpStore> store_;
+};
+
+int RankMain(absl::string_view what) {
+  const absl::StatusOr<World> world = WorldFromEnvironment(Environment::OfProcess());
+  if (!world.ok()) return 92;
+  Session session(*world);
+  if (world->rank != 0) {
+    std::cout << session.WaitForLossOf(0) << std::endl;
+    return 1;
+  }
+  if (what == "die") raise(SIGKILL);
+  if (what == "exit") _exit(3);
+  if (what == "stop") raise(SIGSTOP);
+  if (what == "leave without a word") _exit(0);
+  return 93;
+}
+
+// --- The test.
+
+class Lines final : public OutputSink {
+ public:
+  void Write(int rank, OutputStream, absl::string_view bytes) override {
+    if (rank != 0) absl::StrAppend(&text, bytes);
+  }
+  void Finish(int, OutputStream) override {}
+
+  std::string text;
+};
+
+JobResult RunRanks(int ranks, const std::string& what, Lines* lines) {
+  JobOptions job;
+  job.command = {"/proc/self/exe", "--rank", what};
+  job.ranks = ranks;
+  job.environment = Environment::OfProcess();
+  job.temporary_folder = ::testing::TempDir();
+  job.store = ServeTcpStore();
+  job.output = lines;
+  job.limits.timeout = 2 * Bound();
+  job.limits.failure_grace = Bound();
+  job.limits.suspicion_grace = Bound();
+  if (what == "stop") job.limits.failure_grace = absl::Seconds(1);
+  absl::StatusOr<JobResult> result = RunJob(job);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+TEST(TcpLaunchedStoreTest, OthersLearnTheSignalThatKilledARank) {
+  Lines lines;
+  const JobResult result = RunRanks(3, "die", &lines);
+  EXPECT_EQ(lines.text, "killed by signal 9\nkilled by signal 9\n");
+  EXPECT_EQ(result.first_failed, 0);
+  EXPECT_EQ(result.ExitCode(), 137);
+}
+
+TEST(TcpLaunchedStoreTest, OthersLearnTheCodeThatARankExitedWith) {
+  Lines lines;
+  const JobResult result = RunRanks(2, "exit", &lines);
+  EXPECT_EQ(lines.text, "exited with code 3\n");
+  EXPECT_EQ(result.first_failed, 0);
+  EXPECT_EQ(result.ExitCode(), 3);
+}
+
+TEST(TcpLaunchedStoreTest, AStoppedRankIsBlamedAndEndedThoughOthersFailFirst) {
+  Lines lines;
+  const JobResult result = RunRanks(2, "stop", &lines);
+  EXPECT_THAT(lines.text, HasSubstr("no heartbeat for "));
+  EXPECT_EQ(result.first_failed, 0);
+  EXPECT_THAT(result.first_reason, HasSubstr("no heartbeat for "));
+  EXPECT_EQ(result.ranks[0].exit->ToString(), "killed by signal 9");
+}
+
+TEST(TcpLaunchedStoreTest, ARankThatEndsWellWithoutAGoodbyeIsLostToTheOthersOnly) {
+  Lines lines;
+  const JobResult result = RunRanks(2, "leave without a word", &lines);
+  EXPECT_THAT(lines.text, HasSubstr("its connection closed"));
+  // Rank 1 fails of it, here because the test says so; rank 0 has done what it was meant to do.
+  EXPECT_EQ(result.first_failed, 1);
+}
+
+TEST(TcpLaunchedStoreTest, ThePortIsFreeAfterTheStoreIsGone) {
+  LaunchedStoreRequest request;
+  request.token = "t";
+  absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeTcpStore()(request);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE(absl::StartsWith((*store)->address(), "127.0.0.1:"));
+  (*store)->DeclareLost(0, "killed by signal 9");
+  (*store)->DeclareLost(7, "nobody");
+  store->reset();
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  if (argc == 3 && argv[1] == absl::string_view("--rank")) return muster::RankMain(argv[2]);
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,163 @@
+// `muster` as its users meet it: a process, its output and its exit code.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/tools/muster/command.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+std::string* program = nullptr;
+
+struct Result {
+  int code = -1;
+  std::string out;
+  std::string errors;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+}
+
+Result Muster(std::vector<std::string> arguments) {
+  const std::string out = absl::StrCat(::testing::TempDir(), "/out");
+  const std::string errors = absl::StrCat(::testing::TempDir(), "/errors");
+  arguments.insert(arguments.begin(), *program);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDOUT_FILENO);
+    dup2(open(errors.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDERR_FILENO);
+    execv(pointers[0], pointers.data());
+    _exit(199);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  Result result;
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  result.out = ReadFile(out);
+  result.errors = ReadFile(errors);
+  return result;
+}
+
+Result RunShell(int ranks, const std::string& script) {
+  return Muster({"run", "-n", absl::StrCat(ranks), "--", "/bin/sh", "-c", script});
+}
+
+TEST(MusterTest, SaysItsVersionWhichIsTheModules) {
+  EXPECT_EQ(Muster({"--version"}).out, absl::StrCat("muster ", kVersion, "\n"));
+  EXPECT_THAT(ReadFile("MODULE.bazel"), HasSubstr(absl::StrCat("version = \"", kVersion, "\"")));
+}
+
+TEST(MusterTest, HelpNamesEveryCommandAndExplainsEach) {
+  const Result overview = Muster({"help"});
+  EXPECT_EQ(overview.code, 0);
+  for (const char* name : {"run", "doctor", "help"}) {
+    EXPECT_THAT(overview.out, HasSubstr(absl::StrCat("  ", name, " ")));
+    EXPECT_THAT(Muster({"help", name}).out, StartsWith(absl::StrCat("usage: muster ", name)));
+  }
+  EXPECT_EQ(Muster({"run", "--help"}).out, Muster({"help", "run"}).out);
+}
+
+TEST(MusterTest, AnUnknownCommandIsNamedWithThoseThatAre) {
+  const Result result = Muster({"rum"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.errors,
+            "muster: unknown command \"rum\": expected one of run, doctor, help, --version\n");
+  EXPECT_EQ(Muster({"help", "rum"}).code, 2);
+  EXPECT_EQ(Muster({}).code, 2);
+}
+
+TEST(MusterTest, WrongArgumentsAreOneLineAndExitWithTwo) {
+  const Result result = Muster({"run", "-n", "0", "true"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.errors,
+            "muster run: -n is \"0\": expected the number of ranks, from 1 to 4096\n");
+}
+
+TEST(MusterTest, RunsRanksAndPutsEachLineUnderItsRank) {
+  const Result result = RunShell(2, "echo $MUSTER_RANK of $WORLD_SIZE; echo oops >&2");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("[0] 0 of 2\n"), HasSubstr("[1] 1 of 2\n")));
+  EXPECT_THAT(result.errors, AllOf(HasSubstr("[0] oops\n"), HasSubstr("[1] oops\n")));
+}
+
+TEST(MusterTest, TheLastLinesSayWhoFailedFirstAndWhy) {
+  const Result result =
+      RunShell(2, "if [ $RANK = 1 ]; then exit 7; fi; echo last words; exec sleep 1000");
+  EXPECT_EQ(result.code, 7);
+  EXPECT_THAT(result.errors,
+              MatchesRegex(".muster. FAILED after [0-9.]+ s: rank 1 \\(pid [0-9]+\\) failed first: "
+                           "exited with code 7\n"
+                           ".muster. consequences of it: rank 0 ended by muster .SIGTERM.\n"));
+}
+
+TEST(MusterTest, ProgramsThatCannotRunGiveTheShellsCodes) {
+  const Result missing = Muster({"run", "-n", "2", "no-such-program"});
+  EXPECT_EQ(missing.code, 127);
+  EXPECT_THAT(missing.errors, StartsWith("muster run: program \"no-such-program\" not found"));
+  EXPECT_EQ(Muster({"run", "-n", "2", "--", "/"}).code, 126);
+}
+
+TEST(MusterTest, APathWithSpacesIsAPath) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/a folder");
+  std::filesystem::create_directories(folder);
+  const std::string script = absl::StrCat(folder, "/my program");
+  std::ofstream(script) << "#!/bin/sh\necho \"$1\"\n";
+  chmod(script.c_str(), 0755);
+  const Result result = Muster({"run", "-n", "1", "--", script, "one argument"});
+  EXPECT_EQ(result.code, 0) << result.errors;
+  EXPECT_EQ(result.out, "[0] one argument\n");
+}
+
+TEST(MusterTest, TheTimeoutEndsTheJob) {
+  const Result result = Muster({"run", "-n", "1", "--timeout", "200ms", "--", "sleep", "1000"});
+  EXPECT_EQ(result.code, 124);
+  EXPECT_THAT(result.errors, HasSubstr("the timeout passed while rank 0 still ran"));
+}
+
+TEST(MusterTest, TheDoctorSaysWhatItSees) {
+  const Result result = Muster({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  for (const char* line : {"muster ", "backends ", "subreaper ", "open files ", "/dev/shm ",
+                           "store        can be served", "launcher     rank 0 of 1 by none"}) {
+    EXPECT_THAT(result.out, HasSubstr(line));
+  }
+  setenv("MUSTER_RANK", "x", 1);
+  const Result sick = Muster({"doctor"});
+  unsetenv("MUSTER_RANK");
+  EXPECT_EQ(sick.code, 1);
+  EXPECT_THAT(sick.out, HasSubstr("PROBLEM: MUSTER_WORLD_SIZE is not set"));
+  EXPECT_EQ(Muster({"doctor", "x"}).code, 2);
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleMock(&argc, argv);
+  if (argc != 2) return 2;
+  muster::program = new std::string(argv[1]);
+  return RUN_ALL_TESTS();
+}
