@@ -34,7 +34,8 @@ struct File {
   const int fd;
 };
 
-// Fields one after another could be cut elsewhere and mean something else: each has its length before it.
+// Fields one after another could be cut elsewhere and mean something else: each has its length
+// before it.
 std::string Join(absl::string_view purpose, absl::string_view a, absl::string_view b,
                  absl::string_view c) {
   return absl::StrCat(purpose, " ", a.size(), ":", a, " ", b.size(), ":", b, " ", c.size(), ":", c);
@@ -84,8 +85,9 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("\"", path, "\" is not a regular file"));
   }
   if ((info.st_mode & 0077) != 0) {
-    return absl::PermissionDeniedError(absl::StrFormat(
-        "others may use the token file \"%s\" (mode %04o): chmod 600 it", path, info.st_mode & 07777));
+    return absl::PermissionDeniedError(
+        absl::StrFormat("others may use the token file \"%s\" (mode %04o): chmod 600 it", path,
+                        info.st_mode & 07777));
   }
   std::string text(kMaxTokenBytes + 2, '\0');
   size_t size = 0;
@@ -99,8 +101,8 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   text.resize(size);
   const absl::string_view token = absl::StripTrailingAsciiWhitespace(text);
   if (token.empty() || token.size() > kMaxTokenBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the token file \"", path, "\" has ",
-                                                   token.empty() ? "no token" : "too long a token"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the token file \"", path, "\" has ", token.empty() ? "no token" : "too long a token"));
   }
   return std::string(token);
 }

@@ -1,7 +1,7 @@
 // Who may open a session: those who know the job's token, which itself is never sent.
 //
-// Client and server send each other random nonces, and each proves with an HMAC over both that it knows
-// the token; the client's covers what it says about itself, too. The only user of libcrypto.
+// Client and server send each other random nonces, and each proves with an HMAC over both that it
+// knows the token; the client's covers what it says about itself, too. The only user of libcrypto.
 #ifndef MUSTER_CORE_STORE_AUTH_H_
 #define MUSTER_CORE_STORE_AUTH_H_
 
@@ -20,11 +20,12 @@ absl::StatusOr<std::string> RandomToken();
 // `count` bytes from the system's generator.
 absl::StatusOr<std::string> RandomBytes(size_t count);
 
-// Writes a token where only this user reads it: a new file (AlreadyExists otherwise) with mode 0600.
+// Writes a token where only this user reads it: a new file (AlreadyExists otherwise) with mode
+// 0600.
 absl::Status WriteTokenFile(const std::string& path, absl::string_view token);
 
-// Reads it, without the line's end. PermissionDenied when others could read or write the file: it tells
-// the mode and what to do. InvalidArgument when it is empty or longer than 4096 bytes.
+// Reads it, without the line's end. PermissionDenied when others could read or write the file: it
+// tells the mode and what to do. InvalidArgument when it is empty or longer than 4096 bytes.
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 namespace store_internal {

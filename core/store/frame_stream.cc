@@ -36,8 +36,7 @@ absl::Status FromAsio(const asio::error_code& error) {
 
 std::shared_ptr<FrameStream> FrameStream::Create(asio::io_context& context, int fd, int family,
                                                  size_t max_body, size_t max_queued) {
-  return std::shared_ptr<FrameStream>(
-      new FrameStream(context, fd, family, max_body, max_queued));
+  return std::shared_ptr<FrameStream>(new FrameStream(context, fd, family, max_body, max_queued));
 }
 
 FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t max_body,

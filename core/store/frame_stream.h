@@ -1,4 +1,5 @@
-// A connection that carries frames, on a control thread's io_context. Both ends of the TCP store use it.
+// A connection that carries frames, on a control thread's io_context. Both ends of the TCP store
+// use it.
 #ifndef MUSTER_CORE_STORE_FRAME_STREAM_H_
 #define MUSTER_CORE_STORE_FRAME_STREAM_H_
 
@@ -20,13 +21,14 @@ namespace muster::store_internal {
 // Everything but Create runs on the io_context's thread. Held by shared_ptr: pending I/O keeps it.
 class FrameStream : public std::enable_shared_from_this<FrameStream> {
  public:
-  // An error closes the connection with it. Frames that are complete are not handed out after Close.
+  // An error closes the connection with it. Frames that are complete are not handed out after
+  // Close.
   using OnFrame = absl::AnyInvocable<absl::Status(absl::string_view body)>;
   // Once, from a task of its own; never after Abandon.
   using OnClosed = absl::AnyInvocable<void(const absl::Status& why)>;
 
-  // Takes `fd`, a connected non-blocking close-on-exec socket of `family`. `max_queued`: bytes that may
-  // wait for a peer that does not read before the connection is closed.
+  // Takes `fd`, a connected non-blocking close-on-exec socket of `family`. `max_queued`: bytes that
+  // may wait for a peer that does not read before the connection is closed.
   static std::shared_ptr<FrameStream> Create(asio::io_context& context, int fd, int family,
                                              size_t max_body, size_t max_queued);
 
@@ -38,7 +40,8 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   // Writes at once what the socket takes and the rest later. Never calls back from inside.
   void Send(std::string frame);
 
-  // Lets what was sent go out, then says goodbye and waits for the peer's; `on_closed` follows then.
+  // Lets what was sent go out, then says goodbye and waits for the peer's; `on_closed` follows
+  // then.
   void Finish();
 
   // Ends it now; `on_closed` gets `why`.

@@ -269,8 +269,7 @@ TEST_F(StoreEngineTest, ManyIncarnationsOfARankDoNotPileUp) {
     ASSERT_NE(session, 0u);
     Ask(session, Set("k", "v", Lifetime::kSession));
     engine_->Disconnect(session, "its connection closed", now_);
-    EXPECT_FALSE(
-        engine_->Open(Info(0, incarnation), kTimeout, &sinks_[0], now_).ok());
+    EXPECT_FALSE(engine_->Open(Info(0, incarnation), kTimeout, &sinks_[0], now_).ok());
   }
   EXPECT_EQ(engine_->keys(), 1u);  // the record
   EXPECT_EQ(engine_->Records().size(), 1u);
@@ -377,8 +376,8 @@ TEST_F(StoreEngineTest, UnderRandomRequestsAndDeathsEveryRequestIsAnsweredOnceAn
       now_ += absl::Milliseconds(random() % 50);
       engine_->Tick(now_);
       if (live.count(rank) == 0) {
-        live[rank] = Open(rank, random() % 2 == 0 ? kTimeout : absl::InfiniteDuration(),
-                          ++incarnation);
+        live[rank] =
+            Open(rank, random() % 2 == 0 ? kTimeout : absl::InfiniteDuration(), ++incarnation);
         ASSERT_NE(live[rank], 0u) << "seed " << seed << " step " << step;
         continue;
       }

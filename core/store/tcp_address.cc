@@ -24,7 +24,8 @@ std::string TcpAddress::ToString() const {
 absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text) {
   const auto error = [text] {
     return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text, "\" is not an address: expected host:port, such as 127.0.0.1:29500 or [::1]:29500"));
+        "\"", text,
+        "\" is not an address: expected host:port, such as 127.0.0.1:29500 or [::1]:29500"));
   };
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) return error();
@@ -74,8 +75,8 @@ absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address) 
   const int failed =
       getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &list);
   if (failed != 0) {
-    return absl::NotFoundError(absl::StrCat("cannot find host \"", address.host, "\": ",
-                                            gai_strerror(failed),
+    return absl::NotFoundError(absl::StrCat("cannot find host \"", address.host,
+                                            "\": ", gai_strerror(failed),
                                             ": check the name, or give its number"));
   }
   std::vector<ResolvedAddress> resolved;
@@ -97,9 +98,9 @@ absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
   const std::string name = address.Numeric().ToString();
   const auto error = [&name](int number) {
     if (number == EADDRINUSE) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("cannot serve the store on ", name,
-                       ": another process listens there: stop it, or choose another port (0: any)"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cannot serve the store on ", name,
+          ": another process listens there: stop it, or choose another port (0: any)"));
     }
     return absl::ErrnoToStatus(number, absl::StrCat("cannot serve the store on ", name));
   };

@@ -39,8 +39,8 @@ struct ResolvedAddress {
 absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address);
 
 struct Listener {
-  int fd = -1;          // the caller's
-  TcpAddress address;   // with the port that the system chose
+  int fd = -1;         // the caller's
+  TcpAddress address;  // with the port that the system chose
   int family = 0;
 };
 

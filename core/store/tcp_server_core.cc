@@ -118,8 +118,8 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
     if (core_->draining_ || core_->closing_) {
       return Refuse(absl::UnavailableError("the store is closing: it takes no new sessions"));
     }
-    const absl::StatusOr<StoreEngine::SessionId> session = core_->engine_.Open(
-        open.session, open.heartbeat_timeout, this, core_->control_->Now());
+    const absl::StatusOr<StoreEngine::SessionId> session =
+        core_->engine_.Open(open.session, open.heartbeat_timeout, this, core_->control_->Now());
     if (session.ok()) {
       session_ = *session;
       --core_->strangers_;
@@ -153,9 +153,9 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
       --core_->strangers_;
     } else {
       // "its connection closed" when it went; when we ended it, why.
-      const absl::string_view how = absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
-      core_->engine_.Disconnect(session_, absl::StrCat(how, why.message()),
-                                core_->control_->Now());
+      const absl::string_view how =
+          absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
+      core_->engine_.Disconnect(session_, absl::StrCat(how, why.message()), core_->control_->Now());
     }
     core_->Remove(self);
   }
@@ -191,29 +191,28 @@ void TcpServerCore::Begin() { Accept(); }
 
 void TcpServerCore::Accept() {
   if (!acceptor_.is_open()) return;
-  acceptor_.async_wait(
-      asio::ip::tcp::acceptor::wait_read, [weak = weak_from_this()](const asio::error_code& error) {
-        const auto self = weak.lock();
-        if (error || self == nullptr || !self->acceptor_.is_open()) return;
-        for (;;) {
-          const int fd = accept4(self->listener_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-          if (fd >= 0) {
-            self->Admit(fd);
-          } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            // Whoever waits in the queue is served as soon as there is room again.
-            LOG_EVERY_N_SEC(WARNING, 10) << "the store cannot accept a connection: "
-                                         << absl::ErrnoToStatus(errno, "accept").message();
-            self->accept_timer_ = self->control_->PostAt(self->control_->Now() + kAcceptPause,
-                                                         [weak] {
-                                                           if (auto core = weak.lock()) core->Accept();
-                                                         });
-            return;
-          } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF) {
-            return self->Accept();
-          }
-          // Else that one connection failed before it was accepted.
-        }
-      });
+  acceptor_.async_wait(asio::ip::tcp::acceptor::wait_read, [weak = weak_from_this()](
+                                                               const asio::error_code& error) {
+    const auto self = weak.lock();
+    if (error || self == nullptr || !self->acceptor_.is_open()) return;
+    for (;;) {
+      const int fd = accept4(self->listener_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd >= 0) {
+        self->Admit(fd);
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        // Whoever waits in the queue is served as soon as there is room again.
+        LOG_EVERY_N_SEC(WARNING, 10) << "the store cannot accept a connection: "
+                                     << absl::ErrnoToStatus(errno, "accept").message();
+        self->accept_timer_ = self->control_->PostAt(self->control_->Now() + kAcceptPause, [weak] {
+          if (auto core = weak.lock()) core->Accept();
+        });
+        return;
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF) {
+        return self->Accept();
+      }
+      // Else that one connection failed before it was accepted.
+    }
+  });
 }
 
 void TcpServerCore::Admit(int fd) {
@@ -281,7 +280,8 @@ void TcpServerCore::Close(absl::AnyInvocable<void()> closed) {
   drained_ = nullptr;
   control_->Cancel(tick_timer_);
   all_closed_ = std::move(closed);
-  // Last answers (to Leave) go out first; a client that does not say goodbye in return is not waited for.
+  // Last answers (to Leave) go out first; a client that does not say goodbye in return is not
+  // waited for.
   for (const auto& connection : connections_) connection->Finish();
   if (connections_.empty()) return control_->Post(std::exchange(all_closed_, nullptr));
   control_->PostAt(control_->Now() + absl::Milliseconds(200), [weak = weak_from_this()] {

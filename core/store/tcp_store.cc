@@ -104,8 +104,8 @@ class TcpChannel final : public ClientCore::Channel,
     }
   }
 
-  // Each tenth of the timeout: a sign of life, and a look at the server's. As on its side, silence is
-  // counted in regular steps: a pause of this process is not held against the server.
+  // Each tenth of the timeout: a sign of life, and a look at the server's. As on its side, silence
+  // is counted in regular steps: a pause of this process is not held against the server.
   void Beat() {
     const absl::Duration beat = heartbeat_timeout_ / kBeatsPerTimeout;
     const absl::Time now = control_->Now();
@@ -153,7 +153,8 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const Options& optio
   }
   if (options.control_thread->RunsHere()) {
     return absl::FailedPreconditionError(
-        "TcpStore::Connect waits for the server: call it on another thread than the control thread");
+        "TcpStore::Connect waits for the server: call it on another thread than the control "
+        "thread");
   }
   HandshakeOptions handshake;
   handshake.address = options.address;
@@ -178,8 +179,8 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const Options& optio
     channel->Start(fd, family);  // which has a guard of its own
     guard.Reset();
   });
-  return std::unique_ptr<TcpStore>(new TcpStore(options.control_thread, std::move(core),
-                                                std::move(channel), std::move(server)));
+  return std::unique_ptr<TcpStore>(
+      new TcpStore(options.control_thread, std::move(core), std::move(channel), std::move(server)));
 }
 
 TcpStore::TcpStore(ControlThread* control, std::shared_ptr<ClientCore> core,
@@ -217,13 +218,13 @@ void TcpStore::Get(absl::string_view key, absl::Time deadline, Callback<Entry> d
 }
 
 void TcpStore::Set(absl::string_view key, absl::string_view value, Lifetime lifetime,
-                      absl::Time deadline, Callback<Revision> done) {
+                   absl::Time deadline, Callback<Revision> done) {
   core_->Set(key, value, lifetime, deadline, std::move(done));
 }
 
 void TcpStore::CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
-                                Lifetime lifetime, absl::Time deadline,
-                                Callback<CompareAndSetResult> done) {
+                             Lifetime lifetime, absl::Time deadline,
+                             Callback<CompareAndSetResult> done) {
   core_->CompareAndSet(key, expected, value, lifetime, deadline, std::move(done));
 }
 
@@ -238,7 +239,7 @@ Store::WatchId TcpStore::Watch(absl::string_view prefix, WatchCallback changed) 
 void TcpStore::Unwatch(WatchId watch) { core_->Unwatch(watch); }
 
 void TcpStore::Gather(absl::string_view key, int rank, int size, absl::string_view value,
-                         absl::Time deadline, Callback<GatherResult> done) {
+                      absl::Time deadline, Callback<GatherResult> done) {
   core_->Gather(key, rank, size, value, deadline, std::move(done));
 }
 

@@ -28,32 +28,34 @@ class ClientCore;
 class TcpChannel;
 }  // namespace store_internal
 
-// Thread-safe. When the connection is lost everything pending and later answers Unavailable: "the store
-// (rank 0, host a, pid 7, at 127.0.0.1:41231) was lost: connection closed"; there is no reconnecting, since
-// the server has declared the session lost. Its callbacks run on the control thread.
+// Thread-safe. When the connection is lost everything pending and later answers Unavailable: "the
+// store (rank 0, host a, pid 7, at 127.0.0.1:41231) was lost: connection closed"; there is no
+// reconnecting, since the server has declared the session lost. Its callbacks run on the control
+// thread.
 class TcpStore final : public Store {
  public:
   struct Options {
     std::string address;
     std::string token;
     SessionInfo session;
-    // A beat each tenth of it, both ways. The server declares this session lost when it hears nothing
-    // for longer, and this side the server. Infinite: no beats.
+    // A beat each tenth of it, both ways. The server declares this session lost when it hears
+    // nothing for longer, and this side the server. Infinite: no beats.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
     // How long to try: the server may start later than its clients.
     absl::Time deadline = absl::InfinitePast();
     ControlThread* control_thread = nullptr;  // outlives the store
   };
 
-  // Blocks; not for the control thread (FailedPrecondition). A connection that is refused, or closed before
-  // anything was said, is tried again until the deadline: DeadlineExceeded with the address, what was seen
-  // and what to do. At once: InvalidArgument (the address; rank or world size, see StoreEngine), NotFound
-  // (the host), PermissionDenied (the token is another job's), AlreadyExists (this rank is here already),
-  // FailedPrecondition (this incarnation is fenced; what listens there is no store).
+  // Blocks; not for the control thread (FailedPrecondition). A connection that is refused, or
+  // closed before anything was said, is tried again until the deadline: DeadlineExceeded with the
+  // address, what was seen and what to do. At once: InvalidArgument (the address; rank or world
+  // size, see StoreEngine), NotFound (the host), PermissionDenied (the token is another job's),
+  // AlreadyExists (this rank is here already), FailedPrecondition (this incarnation is fenced; what
+  // listens there is no store).
   static absl::StatusOr<std::unique_ptr<TcpStore>> Connect(const Options& options);
 
-  // Leaves, and waits for no peer: what is pending is answered with Cancelled. In a forked child it does
-  // nothing: the session is the parent's.
+  // Leaves, and waits for no peer: what is pending is answered with Cancelled. In a forked child it
+  // does nothing: the session is the parent's.
   ~TcpStore() override;
 
   // "rank 0, host a, pid 7, at 127.0.0.1:41231"

@@ -25,8 +25,7 @@ using store_internal::TcpServerOptions;
 constexpr absl::Duration kPromptly = absl::Seconds(5);
 
 absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
-  const absl::StatusOr<TcpAddress> address =
-      store_internal::ParseTcpAddress(options.address);
+  const absl::StatusOr<TcpAddress> address = store_internal::ParseTcpAddress(options.address);
   if (!address.ok()) return address.status();
   const absl::StatusOr<std::vector<ResolvedAddress>> resolved = store_internal::Resolve(*address);
   if (!resolved.ok()) return resolved.status();
@@ -83,7 +82,8 @@ TcpStoreServer::TcpStoreServer(std::unique_ptr<ControlThread> own_thread, Contro
 
 TcpStoreServer::~TcpStoreServer() {
   if (fork_generation_ != ForkGeneration()) {
-    // A forked child: its copies of the sockets are closed, and nothing here may touch the event loop.
+    // A forked child: its copies of the sockets are closed, and nothing here may touch the event
+    // loop.
     absl::IgnoreLeak(new std::shared_ptr<TcpServerCore>(core_));
     return;
   }

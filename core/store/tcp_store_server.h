@@ -33,23 +33,23 @@ namespace store_internal {
 class TcpServerCore;
 }  // namespace store_internal
 
-// Thread-safe. A client that sends what is no valid frame, too long a one or one out of place loses its
-// connection, and nobody else notices. So does a stranger who does not know the token, before it has
-// changed anything.
+// Thread-safe. A client that sends what is no valid frame, too long a one or one out of place loses
+// its connection, and nobody else notices. So does a stranger who does not know the token, before
+// it has changed anything.
 class TcpStoreServer {
  public:
   struct Options {
     int world_size = 1;
     // Where to listen; port 0: any free one, see address().
     std::string address = "127.0.0.1:0";
-    // Without it an address beyond this host is refused: whoever reaches the port and has the token may
-    // change the job's store, and what goes over the wire is not encrypted.
+    // Without it an address beyond this host is refused: whoever reaches the port and has the token
+    // may change the job's store, and what goes over the wire is not encrypted.
     bool beyond_this_host = false;
     std::string token;
     // Who serves, for the messages of clients that lose it: "rank 0, host a, pid 7".
     std::string served_by;
-    // How long a session outlives its connection: long enough for a launcher to say what became of the
-    // process. Peers learn of the death that much later where nobody says anything.
+    // How long a session outlives its connection: long enough for a launcher to say what became of
+    // the process. Peers learn of the death that much later where nobody says anything.
     absl::Duration loss_grace = absl::ZeroDuration();
     // Told of each session that is lost, on the control thread: must neither block nor call the server.
     // Not after the server is gone. May be empty.
@@ -61,7 +61,8 @@ class TcpStoreServer {
   };
 
   // Listens, then returns. Errors: InvalidArgument (the address, its form), NotFound (its host),
-  // FailedPrecondition (somebody else holds the port; an address beyond this host), ResourceExhausted.
+  // FailedPrecondition (somebody else holds the port; an address beyond this host),
+  // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
 
   // Stop at once.
@@ -79,9 +80,10 @@ class TcpStoreServer {
   // The latest record of each rank that ever came or was declared lost. Not for the control thread.
   std::vector<SessionRecord> Sessions() const;
 
-  // Takes no new sessions (the port is free at once) and serves on until every session has ended: the
-  // store's host leaves last. At `deadline` it ends them: DeadlineExceeded naming the ranks. When it
-  // returns, every connection is closed. Idempotent. FailedPrecondition on the control thread.
+  // Takes no new sessions (the port is free at once) and serves on until every session has ended:
+  // the store's host leaves last. At `deadline` it ends them: DeadlineExceeded naming the ranks.
+  // When it returns, every connection is closed. Idempotent. FailedPrecondition on the control
+  // thread.
   absl::Status Stop(absl::Time deadline);
 
  private:

@@ -1,4 +1,5 @@
-// What the TCP store promises beyond the conformance tests: strangers, broken peers, dead processes.
+// What the TCP store promises beyond the conformance tests: strangers, broken peers, dead
+// processes.
 
 #include "muster/core/store/tcp_store.h"
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/platform/control_thread.h"
@@ -33,7 +35,6 @@
 namespace muster {
 namespace {
 
-using ::testing::HasSubstr;
 using store_internal::DecodeBody;
 using store_internal::EncodeFrame;
 using store_internal::FrameReader;
@@ -48,6 +49,7 @@ using store_testing::Set;
 using store_testing::Soon;
 using store_testing::StartGather;
 using store_testing::WatchLog;
+using ::testing::HasSubstr;
 using Liveness = SessionRecord::Liveness;
 
 constexpr int kWorldSize = 3;
@@ -67,8 +69,7 @@ int OpenDescriptors() {
 // A connection made by hand.
 class RawConnection {
  public:
-  explicit RawConnection(const std::string& address)
-      : reader_(store_internal::kMaxResponseBytes) {
+  explicit RawConnection(const std::string& address) : reader_(store_internal::kMaxResponseBytes) {
     const auto parsed = store_internal::ParseTcpAddress(address);
     const auto fd = store_internal::StartConnect(store_internal::Resolve(*parsed)->front());
     EXPECT_TRUE(fd.ok()) << fd.status();
@@ -306,8 +307,7 @@ TEST_F(TcpStoreTest, AServerThatStartsLaterThanItsClientsIsFound) {
 }
 
 TEST_F(TcpStoreTest, SomethingElseThatListensThereIsTold) {
-  const auto listener =
-      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
+  const auto listener = store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
   ASSERT_TRUE(listener.ok()) << listener.status();
   std::thread other([&] {
     pollfd poller = {listener->fd, POLLIN, 0};
@@ -324,8 +324,7 @@ TEST_F(TcpStoreTest, SomethingElseThatListensThereIsTold) {
 }
 
 TEST_F(TcpStoreTest, SomethingThatAcceptsAndSaysNothingIsToldAtTheDeadline) {
-  const auto listener =
-      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
+  const auto listener = store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
   ASSERT_TRUE(listener.ok()) << listener.status();
   auto options = ClientOptions(listener->address.ToString(), 1);
   options.deadline = MonotonicNow() + absl::Milliseconds(50);
@@ -404,9 +403,9 @@ TEST_F(TcpStoreTest, AtItsBoundTheServerEndsAndNamesWhoHadNotLeft) {
   EXPECT_EQ(stopped.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(stopped.message()), HasSubstr("rank 2 (host a, pid 102)"));
   const absl::Status lost = Set(*store, "k", "v").status();
-  EXPECT_EQ(lost, absl::UnavailableError(
-                      absl::StrCat("the store (rank 0, host a, pid 7, at ", server->address(),
-                                   ") was lost: connection closed")));
+  EXPECT_EQ(lost, absl::UnavailableError(absl::StrCat("the store (rank 0, host a, pid 7, at ",
+                                                      server->address(),
+                                                      ") was lost: connection closed")));
   EXPECT_EQ(Set(*store, "k", "v").status(), lost);
 }
 
@@ -422,9 +421,41 @@ TEST_F(TcpStoreTest, AServerOnTheClientsControlThreadServesAndStops) {
   EXPECT_TRUE(server->Stop(Soon()).ok());
 }
 
+TEST_F(TcpStoreTest, AGoodbyeThatHasArrivedCountsBeforeADuplicateIsSeen) {
+  auto server_control = *ControlThread::Start();
+  server_options_.control_thread = server_control.get();
+  auto server = Serve();
+  auto before = Connect(server->address(), 1);
+  // A second process of rank 1 introduces itself up to the last word.
+  RawConnection successor(server->address());
+  successor.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  const auto challenge = successor.Receive();
+  ASSERT_TRUE(challenge.has_value());
+  store_internal::Open open;
+  open.session = Info(1);
+  open.proof = *store_internal::ClientProof(
+      token_, "nonce", std::get<store_internal::Challenge>(*challenge).nonce, EncodeFrame(open));
+  // While the server is busy the last word comes, and then the first one's goodbye.
+  absl::Notification busy;
+  absl::Notification go_on;
+  server_control->Post([&] {
+    busy.Notify();
+    go_on.WaitForNotification();
+  });
+  busy.WaitForNotification();
+  successor.Send(EncodeFrame(open));
+  before.reset();
+  go_on.Notify();
+  const auto answer = successor.Receive();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(std::holds_alternative<store_internal::Welcome>(*answer));
+}
+
 TEST_F(TcpStoreTest, NothingIsLeftWhenBothEndsAreGone) {
   control_.reset();
-  { auto warm_up = ControlThread::Start(); }
+  {
+    auto warm_up = ControlThread::Start();
+  }
   const int before = OpenDescriptors();
   for (int cycle = 0; cycle < 5; ++cycle) {
     auto control = ControlThread::Start();
@@ -477,20 +508,19 @@ TEST_F(TcpStoreTest, IdleClientsWithHeartbeatsAreKept) {
 }
 
 TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
-  const auto listener =
-      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
+  const auto listener = store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
   ASSERT_TRUE(listener.ok()) << listener.status();
   std::unique_ptr<RawConnection> session;
   std::thread silent([&] {
     pollfd poller = {listener->fd, POLLIN, 0};
     ASSERT_EQ(poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(Patience()))), 1);
-    session = std::make_unique<RawConnection>(
-        accept4(listener->fd, nullptr, nullptr, SOCK_CLOEXEC));
+    session =
+        std::make_unique<RawConnection>(accept4(listener->fd, nullptr, nullptr, SOCK_CLOEXEC));
     const auto hello = session->Receive();
     ASSERT_TRUE(hello.has_value());
     const std::string nonce = std::get<store_internal::Hello>(*hello).nonce;
-    session->Send(EncodeFrame(store_internal::Challenge{
-        "n", *store_internal::ServerProof(token_, nonce, "n")}));
+    session->Send(EncodeFrame(
+        store_internal::Challenge{"n", *store_internal::ServerProof(token_, nonce, "n")}));
     ASSERT_TRUE(session->Receive().has_value());
     session->Send(EncodeFrame(store_internal::Welcome{"a stopped process"}));
   });
