@@ -4,7 +4,7 @@
 #   usage: tools/lint.sh [--fix] [--all] [--no-tidy] [--since=COMMIT]
 #     --fix            rewrite what can be rewritten instead of complaining
 #     --all            clang-tidy on every source file; otherwise on those changed since COMMIT
-#     --since=COMMIT   default: where this branch left origin/main
+#     --since=COMMIT   default: where this branch left origin/main; on main itself the last commit
 #     --no-tidy        leave clang-tidy out: a second instead of minutes
 set -euo pipefail
 MUSTER_ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
@@ -70,11 +70,19 @@ check_shell() {
   shellcheck -x "${scripts[@]}" || complain "shellcheck"
 }
 
+default_base() {
+  local base
+  base=$(git merge-base HEAD origin/main 2> /dev/null) || base=$(git rev-parse HEAD)
+  if [ "$base" = "$(git rev-parse HEAD)" ] && [ -z "$(git status --porcelain)" ]; then
+    base=$(git rev-parse --verify -q HEAD~1) || base=HEAD
+  fi
+  echo "$base"
+}
+
 # The sources that clang-tidy is to read: all, or those that changed, themselves or their header.
 tidy_sources() {
   if [ "$tidy" = all ]; then files '*.cc' && return; fi
-  local base=$since
-  [ -n "$base" ] || base=$(git merge-base HEAD origin/main 2> /dev/null) || base=HEAD
+  local base=${since:-$(default_base)}
   {
     git diff --name-only "$base" -- '*.cc' '*.h'
     git ls-files --others --exclude-standard -- '*.cc' '*.h'
@@ -108,8 +116,9 @@ format_cc
 format_bazel
 check_shell
 if [ "$tidy" != none ] && [ -n "$(tidy_sources)" ]; then
-  say "building, for the generated headers"
-  ./bazelw build --keep_going //... > /dev/null 2>&1 || complain "does not build: ./bazelw build //..."
+  # Only what the compiler reads: repositories and generated headers. Nothing is compiled.
+  quietly ./bazelw build --output_groups=compilation_prerequisites_INTERNAL_ //... ||
+    complain "bazel could not prepare the sources: ./bazelw build //..."
   tools/compile_commands.sh
   check_tidy
 fi
