@@ -9,7 +9,8 @@
 
 namespace muster {
 
-// A result that arrives on the store's executor, a cancellation from anywhere, or the deadline, whichever is first. Shared with the callbacks, which may outlast the wait.
+// A result that arrives on the store's executor, a cancellation from anywhere, or the deadline,
+// whichever is first. Shared with the callbacks, which may outlast the wait.
 template <class T>
 class GroupConnectStore::Pending {
  public:
@@ -21,13 +22,15 @@ class GroupConnectStore::Pending {
   // `what` is for the deadline's message.
   absl::StatusOr<T> Wait(absl::Time deadline, absl::string_view what) {
     absl::MutexLock lock(&mutex_);
-    const auto arrived = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return result_.has_value(); };
+    const auto arrived = [this]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return result_.has_value(); };
     mutex_.AwaitWithTimeout(absl::Condition(&arrived), deadline - MonotonicNow());
     if (result_.has_value()) return *result_;
     return absl::DeadlineExceededError(absl::StrCat(what, " did not come in time"));
   }
 
-  static Cancellation::Registration WakeOn(Cancellation* cancellation, std::shared_ptr<Pending> pending) {
+  static Cancellation::Registration WakeOn(Cancellation* cancellation,
+                                           std::shared_ptr<Pending> pending) {
     if (cancellation == nullptr) return {};
     return cancellation->OnCancel([pending](const absl::Status& cause) { pending->Finish(cause); });
   }
@@ -37,13 +40,20 @@ class GroupConnectStore::Pending {
   std::optional<absl::StatusOr<T>> result_ ABSL_GUARDED_BY(mutex_);
 };
 
-GroupConnectStore::GroupConnectStore(Store* store, std::string id, int rank, int size, absl::Time deadline,
-                                     Cancellation* cancellation)
-    : store_(store), id_(std::move(id)), rank_(rank), size_(size), deadline_(deadline), cancellation_(cancellation) {}
+GroupConnectStore::GroupConnectStore(Store* store, std::string id, int rank, int size,
+                                     absl::Time deadline, Cancellation* cancellation)
+    : store_(store),
+      id_(std::move(id)),
+      rank_(rank),
+      size_(size),
+      deadline_(deadline),
+      cancellation_(cancellation) {}
 
 GroupConnectStore::~GroupConnectStore() { Clear(); }
 
-std::string GroupConnectStore::Key(absl::string_view key) const { return absl::StrCat("connect/", id_, "/", key); }
+std::string GroupConnectStore::Key(absl::string_view key) const {
+  return absl::StrCat("connect/", id_, "/", key);
+}
 
 absl::Status GroupConnectStore::Set(absl::string_view key, absl::string_view value) {
   auto pending = std::make_shared<Pending<Revision>>();
@@ -52,7 +62,8 @@ absl::Status GroupConnectStore::Set(absl::string_view key, absl::string_view val
     absl::MutexLock lock(&mutex_);
     own_keys_.push_back(Key(key));
   }
-  store_->Set(Key(key), value, Lifetime::kSession, deadline_, [pending](absl::StatusOr<Revision> r) { pending->Finish(std::move(r)); });
+  store_->Set(Key(key), value, Lifetime::kSession, deadline_,
+              [pending](absl::StatusOr<Revision> r) { pending->Finish(std::move(r)); });
   return pending->Wait(deadline_, absl::StrCat("the store's answer for '", key, "'")).status();
 }
 
@@ -60,36 +71,43 @@ absl::StatusOr<std::string> GroupConnectStore::Get(absl::string_view key, absl::
   auto pending = std::make_shared<Pending<std::string>>();
   auto registration = Pending<std::string>::WakeOn(cancellation_, pending);
   const std::string wanted = Key(key);
-  // A watch, not a poll: the snapshot has the value, or the change brings it. The prefix matches longer keys too.
-  const Store::WatchId watch = store_->Watch(wanted, [pending, wanted](absl::StatusOr<std::vector<WatchEvent>> events) {
-    if (!events.ok()) {
-      pending->Finish(events.status());
-      return;
-    }
-    for (WatchEvent& event : *events) {
-      if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted) pending->Finish(std::move(event.entry.value));
-    }
-  });
-  absl::StatusOr<std::string> value = pending->Wait(std::min(deadline, deadline_), absl::StrCat("'", key, "' from another rank"));
+  // A watch, not a poll: the snapshot has the value, or the change brings it. The prefix matches
+  // longer keys too.
+  const Store::WatchId watch =
+      store_->Watch(wanted, [pending, wanted](absl::StatusOr<std::vector<WatchEvent>> events) {
+        if (!events.ok()) {
+          pending->Finish(events.status());
+          return;
+        }
+        for (WatchEvent& event : *events) {
+          if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted)
+            pending->Finish(std::move(event.entry.value));
+        }
+      });
+  absl::StatusOr<std::string> value =
+      pending->Wait(std::min(deadline, deadline_), absl::StrCat("'", key, "' from another rank"));
   store_->Unwatch(watch);
   return value;
 }
 
-absl::StatusOr<std::vector<std::string>> GroupConnectStore::Exchange(absl::string_view key, absl::string_view value,
+absl::StatusOr<std::vector<std::string>> GroupConnectStore::Exchange(absl::string_view key,
+                                                                     absl::string_view value,
                                                                      absl::Time deadline) {
   using Values = std::vector<std::string>;
   auto pending = std::make_shared<Pending<Values>>();
   auto registration = Pending<Values>::WakeOn(cancellation_, pending);
   deadline = std::min(deadline, deadline_);
   // The store names who is missing when its deadline passes, so our own comes a little later.
-  store_->Gather(Key(key), rank_, size_, value, deadline, [pending](absl::StatusOr<GatherResult> result) {
-    if (result.ok()) {
-      pending->Finish(std::move(result->values));
-    } else {
-      pending->Finish(result.status());
-    }
-  });
-  absl::StatusOr<Values> values = pending->Wait(deadline + absl::Seconds(1), absl::StrCat("the other ranks' '", key, "'"));
+  store_->Gather(Key(key), rank_, size_, value, deadline,
+                 [pending](absl::StatusOr<GatherResult> result) {
+                   if (result.ok()) {
+                     pending->Finish(std::move(result->values));
+                   } else {
+                     pending->Finish(result.status());
+                   }
+                 });
+  absl::StatusOr<Values> values =
+      pending->Wait(deadline + absl::Seconds(1), absl::StrCat("the other ranks' '", key, "'"));
   if (!values.ok()) store_->Withdraw(Key(key), rank_, values.status().message());
   return values;
 }
@@ -100,7 +118,8 @@ void GroupConnectStore::Clear() {
     absl::MutexLock lock(&mutex_);
     keys.swap(own_keys_);
   }
-  for (const std::string& key : keys) store_->Delete(key, absl::InfiniteFuture(), [](absl::Status) {});
+  for (const std::string& key : keys)
+    store_->Delete(key, absl::InfiniteFuture(), [](absl::Status) {});
 }
 
 }  // namespace muster

@@ -14,19 +14,23 @@
 
 namespace muster {
 
-// Keys live under "connect/<group>/<generation>/". Thread-safe; blocks the caller, so never on the control thread.
+// Keys live under "connect/<group>/<generation>/". Thread-safe; blocks the caller, so never on the
+// control thread.
 class GroupConnectStore final : public ConnectStore {
  public:
   // `id`: "train/1". The pointers outlive this object.
-  GroupConnectStore(Store* store, std::string id, int rank, int size, absl::Time deadline, Cancellation* cancellation);
+  GroupConnectStore(Store* store, std::string id, int rank, int size, absl::Time deadline,
+                    Cancellation* cancellation);
   // Clear().
   ~GroupConnectStore() override;
 
   absl::Status Set(absl::string_view key, absl::string_view value) override;
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override;
-  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key, absl::string_view value, absl::Time deadline) override;
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key, absl::string_view value,
+                                                    absl::Time deadline) override;
 
-  // Deletes what this rank has set. Only when every rank has read it, or none will. Does not wait for the store.
+  // Deletes what this rank has set. Only when every rank has read it, or none will. Does not wait
+  // for the store.
   void Clear();
 
  private:

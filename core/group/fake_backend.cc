@@ -16,17 +16,23 @@ class FakeCommunicator final : public Communicator {
   }
   ~FakeCommunicator() override { --world_->live_; }
 
-  absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op, const OperationOptions& options) override {
-    if (in.dtype != DataType::kF32 || op != ReduceOp::kSum) return absl::UnimplementedError("the fake only sums f32");
-    return Meet(static_cast<const float*>(in.data), static_cast<float*>(out.data), in.count, options.deadline);
+  absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
+                         const OperationOptions& options) override {
+    if (in.dtype != DataType::kF32 || op != ReduceOp::kSum)
+      return absl::UnimplementedError("the fake only sums f32");
+    return Meet(static_cast<const float*>(in.data), static_cast<float*>(out.data), in.count,
+                options.deadline);
   }
-  absl::Status Barrier(const OperationOptions& options) override { return Meet(nullptr, nullptr, 0, options.deadline); }
+  absl::Status Barrier(const OperationOptions& options) override {
+    return Meet(nullptr, nullptr, 0, options.deadline);
+  }
 
   absl::Status Finalize(absl::Time deadline) override {
     absl::MutexLock lock(&world_->mutex_);
     if (rules_.finalize_blocks) {
       const auto aborted = [this] { return !cause_.ok(); };
-      world_->mutex_.AwaitWithTimeout(absl::Condition(&aborted), deadline - MonotonicNow() + absl::Hours(1));
+      world_->mutex_.AwaitWithTimeout(absl::Condition(&aborted),
+                                      deadline - MonotonicNow() + absl::Hours(1));
       return cause_;
     }
     return rules_.finalize_error;
@@ -91,7 +97,8 @@ void FakeWorld::Unblock() {
 
 void FakeWorld::WaitForOperations(int count) {
   absl::MutexLock lock(&mutex_);
-  const auto enough = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ >= count; };
+  const auto enough = [this, count]()
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ >= count; };
   mutex_.Await(absl::Condition(&enough));
 }
 
@@ -114,7 +121,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> FakeBackend::Connect(const Connect
       wait.cancelled = true;
     });
     absl::MutexLock lock(&wait.mutex);
-    if (!wait.mutex.AwaitWithTimeout(absl::Condition(&wait.cancelled), context.deadline - MonotonicNow())) {
+    if (!wait.mutex.AwaitWithTimeout(absl::Condition(&wait.cancelled),
+                                     context.deadline - MonotonicNow())) {
       return absl::DeadlineExceededError("the fake was told to block");
     }
     return context.cancellation->status();

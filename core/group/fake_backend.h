@@ -1,4 +1,5 @@
-// A backend for the tests of this folder: ranks are threads of one process, and each step can be told to fail or to block.
+// A backend for the tests of this folder: ranks are threads of one process, and each step can be
+// told to fail or to block.
 #ifndef MUSTER_CORE_GROUP_FAKE_BACKEND_H_
 #define MUSTER_CORE_GROUP_FAKE_BACKEND_H_
 
@@ -15,17 +16,19 @@
 
 namespace muster {
 
-// What the fake does, shared by all ranks that use it. Set it up before the ranks start. Thread-safe where it says so.
+// What the fake does, shared by all ranks that use it. Set it up before the ranks start.
+// Thread-safe where it says so.
 class FakeWorld {
  public:
   struct Rules {
-    absl::Status connect_error;         // what Connect of `rank` answers
-    bool connect_blocks = false;        // Connect of `rank` waits for its cancellation or deadline
-    absl::Status operation_error;       // what every operation of `rank` answers
-    bool operation_blocks = false;      // every operation of `rank` waits for Abort or its deadline
-    absl::Status finalize_error;        // what Finalize of `rank` answers
-    bool finalize_blocks = false;       // Finalize of `rank` waits for Abort
-    bool ignores_abort = false;     // operations of `rank` do not return, not even after Abort, until Unblock
+    absl::Status connect_error;     // what Connect of `rank` answers
+    bool connect_blocks = false;    // Connect of `rank` waits for its cancellation or deadline
+    absl::Status operation_error;   // what every operation of `rank` answers
+    bool operation_blocks = false;  // every operation of `rank` waits for Abort or its deadline
+    absl::Status finalize_error;    // what Finalize of `rank` answers
+    bool finalize_blocks = false;   // Finalize of `rank` waits for Abort
+    bool ignores_abort =
+        false;  // operations of `rank` do not return, not even after Abort, until Unblock
   };
   std::map<int, Rules> rules;  // by rank
 
@@ -59,8 +62,11 @@ class FakeBackend final : public Backend {
   FakeBackend(std::string name, FakeWorld* world) : name_(std::move(name)), world_(world) {}
 
   absl::string_view name() const override { return name_; }
-  Capabilities capabilities() const override { return {Capability::kAllReduce, Capability::kBarrier}; }
-  absl::Status Check(Device device, const std::map<std::string, std::string>& options) const override;
+  Capabilities capabilities() const override {
+    return {Capability::kAllReduce, Capability::kBarrier};
+  }
+  absl::Status Check(Device device,
+                     const std::map<std::string, std::string>& options) const override;
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(const ConnectContext& context) override;
 
  private:

@@ -17,8 +17,9 @@ const std::string& NoName() {
 }
 
 absl::Status EmptyLease(absl::string_view operation) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(operation, ": this lease is empty (it was released, or moved from); acquire the group again"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      operation,
+      ": this lease is empty (it was released, or moved from); acquire the group again"));
 }
 
 }  // namespace
@@ -30,13 +31,21 @@ Group::~Group() = default;
 
 int Group::rank() const { return runtime_ == nullptr ? -1 : runtime_->rank(); }
 int Group::size() const { return runtime_ == nullptr ? 0 : runtime_->size(); }
-const std::string& Group::name() const { return runtime_ == nullptr ? NoName() : runtime_->spec().name; }
+const std::string& Group::name() const {
+  return runtime_ == nullptr ? NoName() : runtime_->spec().name;
+}
 int64_t Group::generation() const { return runtime_ == nullptr ? 0 : runtime_->generation(); }
 std::string Group::id() const { return runtime_ == nullptr ? "" : runtime_->id(); }
 std::string Group::backend() const { return runtime_ == nullptr ? "" : runtime_->backend(); }
-Capabilities Group::capabilities() const { return runtime_ == nullptr ? Capabilities() : runtime_->capabilities(); }
-GroupState Group::state() const { return runtime_ == nullptr ? GroupState::kDestroyed : runtime_->state(); }
-absl::Status Group::status() const { return runtime_ == nullptr ? EmptyLease("status") : runtime_->status(); }
+Capabilities Group::capabilities() const {
+  return runtime_ == nullptr ? Capabilities() : runtime_->capabilities();
+}
+GroupState Group::state() const {
+  return runtime_ == nullptr ? GroupState::kDestroyed : runtime_->state();
+}
+absl::Status Group::status() const {
+  return runtime_ == nullptr ? EmptyLease("status") : runtime_->status();
+}
 
 // Every operation passes here: `check` looks at the arguments before anything is counted or moved.
 template <class Check, class Body>
@@ -46,7 +55,9 @@ absl::Status Group::Run(absl::string_view name, bool collective, const Check& ch
   if (absl::Status status = check(arguments); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
   }
-  return runtime_->Run({name, collective ? Kind::kCollective : Kind::kPointToPoint, std::move(body)}, operation_timeout_);
+  return runtime_->Run(
+      {name, collective ? Kind::kCollective : Kind::kPointToPoint, std::move(body)},
+      operation_timeout_);
 }
 
 template <class Check, class Body>
@@ -55,7 +66,8 @@ Work Group::RunAsync(absl::string_view name, const Check& check, Body body) {
   if (status.ok()) {
     const ArgumentCheck arguments(rank(), size(), runtime_->spec().device);
     status = check(arguments);
-    if (status.ok()) return runtime_->RunAsync({name, Kind::kCollective, std::move(body)}, operation_timeout_);
+    if (status.ok())
+      return runtime_->RunAsync({name, Kind::kCollective, std::move(body)}, operation_timeout_);
     status = absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
   }
   auto failed = std::make_shared<WorkState>();
@@ -107,7 +119,8 @@ absl::Status Group::Scatter(ConstBuffer in, Buffer out, int root) {
 
 absl::Status Group::ReduceScatter(ConstBuffer in, Buffer out, ReduceOp op) {
   return Run(
-      "reduce_scatter", true, [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
+      "reduce_scatter", true,
+      [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
       [=](Communicator& c, const OperationOptions& o) { return c.ReduceScatter(in, out, op, o); });
 }
 
@@ -117,14 +130,19 @@ absl::Status Group::AllToAll(ConstBuffer in, Buffer out) {
       [=](Communicator& c, const OperationOptions& o) { return c.AllToAll(in, out, o); });
 }
 
-absl::Status Group::AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts, Buffer out, absl::Span<const int64_t> out_counts) {
+absl::Status Group::AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts, Buffer out,
+                              absl::Span<const int64_t> out_counts) {
   return Run(
-      "all_to_all_v", true, [&](const ArgumentCheck& check) { return check.AllToAllV(in, in_counts, out, out_counts); },
-      [=](Communicator& c, const OperationOptions& o) { return c.AllToAllV(in, in_counts, out, out_counts, o); });
+      "all_to_all_v", true,
+      [&](const ArgumentCheck& check) { return check.AllToAllV(in, in_counts, out, out_counts); },
+      [=](Communicator& c, const OperationOptions& o) {
+        return c.AllToAllV(in, in_counts, out, out_counts, o);
+      });
 }
 
 absl::Status Group::Barrier() {
-  return Run("barrier", true, NothingToCheck, [](Communicator& c, const OperationOptions& o) { return c.Barrier(o); });
+  return Run("barrier", true, NothingToCheck,
+             [](Communicator& c, const OperationOptions& o) { return c.Barrier(o); });
 }
 
 absl::Status Group::Send(ConstBuffer buffer, int peer) {
@@ -148,7 +166,9 @@ absl::Status Group::Transfer(absl::Span<const PeerTransfer> transfers) {
 Work Group::AllReduceAsync(Buffer buffer, ReduceOp op) {
   return RunAsync(
       "all_reduce", [&](const ArgumentCheck& check) { return check.AllReduce(buffer, buffer, op); },
-      [=](Communicator& c, const OperationOptions& o) { return c.AllReduce(buffer, buffer, op, o); });
+      [=](Communicator& c, const OperationOptions& o) {
+        return c.AllReduce(buffer, buffer, op, o);
+      });
 }
 
 Work Group::BroadcastAsync(Buffer buffer, int root) {
@@ -165,12 +185,14 @@ Work Group::AllGatherAsync(ConstBuffer in, Buffer out) {
 
 Work Group::ReduceScatterAsync(ConstBuffer in, Buffer out, ReduceOp op) {
   return RunAsync(
-      "reduce_scatter", [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
+      "reduce_scatter",
+      [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
       [=](Communicator& c, const OperationOptions& o) { return c.ReduceScatter(in, out, op, o); });
 }
 
 Work Group::BarrierAsync() {
-  return RunAsync("barrier", NothingToCheck, [](Communicator& c, const OperationOptions& o) { return c.Barrier(o); });
+  return RunAsync("barrier", NothingToCheck,
+                  [](Communicator& c, const OperationOptions& o) { return c.Barrier(o); });
 }
 
 }  // namespace muster

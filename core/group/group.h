@@ -1,12 +1,15 @@
 // A live process group as its holders see it: collectives, and who is in it.
 //
-// Users get one from GroupPool::Acquire, behind a GroupLease. Thread-safe; it takes one operation at a time, in the order of calls. A blocking operation
-// while another thread is in one is refused (FailedPrecondition): the ranks would interleave them differently. Asynchronous ones queue, and a blocking one
-// waits for those before it.
+// Users get one from GroupPool::Acquire, behind a GroupLease. Thread-safe; it takes one operation
+// at a time, in the order of calls. A blocking operation while another thread is in one is refused
+// (FailedPrecondition): the ranks would interleave them differently. Asynchronous ones queue, and a
+// blocking one waits for those before it.
 //
-// Errors of every operation: InvalidArgument (a misuse, found before anything moved, the group stays usable), FailedPrecondition (closed or closing: names the
-// group, its state and who closed it), DeadlineExceeded (operation_timeout), else the cause, the same on every rank: "all_reduce #41 of train/1: rank 3 (host b,
-// pid 812) was lost: killed by signal 9". After any error but the first two the group is aborted on every rank.
+// Errors of every operation: InvalidArgument (a misuse, found before anything moved, the group
+// stays usable), FailedPrecondition (closed or closing: names the group, its state and who closed
+// it), DeadlineExceeded (operation_timeout), else the cause, the same on every rank: "all_reduce
+// #41 of train/1: rank 3 (host b, pid 812) was lost: killed by signal 9". After any error but the
+// first two the group is aborted on every rank.
 #ifndef MUSTER_CORE_GROUP_GROUP_H_
 #define MUSTER_CORE_GROUP_GROUP_H_
 
@@ -47,7 +50,8 @@ class Group {
   // OK while it is usable; else why not, as an operation would say it.
   absl::Status status() const;
 
-  // See communicator.h for shapes. The two-buffer forms accept in == out where communicator.h says "in place".
+  // See communicator.h for shapes. The two-buffer forms accept in == out where communicator.h says
+  // "in place".
   absl::Status AllReduce(Buffer buffer, ReduceOp op);
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op);
   absl::Status Broadcast(Buffer buffer, int root);
@@ -57,13 +61,15 @@ class Group {
   absl::Status Scatter(ConstBuffer in, Buffer out, int root);
   absl::Status ReduceScatter(ConstBuffer in, Buffer out, ReduceOp op);
   absl::Status AllToAll(ConstBuffer in, Buffer out);
-  absl::Status AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts, Buffer out, absl::Span<const int64_t> out_counts);
+  absl::Status AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts, Buffer out,
+                         absl::Span<const int64_t> out_counts);
   absl::Status Barrier();
   absl::Status Send(ConstBuffer buffer, int peer);
   absl::Status Receive(Buffer buffer, int peer);
   absl::Status Transfer(absl::Span<const PeerTransfer> transfers);
 
-  // Returns at once; the operation runs on the group's own thread (started at the first one) after those before it. A misuse is the result of the Work.
+  // Returns at once; the operation runs on the group's own thread (started at the first one) after
+  // those before it. A misuse is the result of the Work.
   Work AllReduceAsync(Buffer buffer, ReduceOp op);
   Work BroadcastAsync(Buffer buffer, int root);
   Work AllGatherAsync(ConstBuffer in, Buffer out);

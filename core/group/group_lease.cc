@@ -15,7 +15,8 @@ Group& NoGroup() {
 }
 
 absl::Status Empty(const char* call) {
-  return absl::FailedPreconditionError(absl::StrCat(call, ": this lease is empty (it was released, or moved from)"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(call, ": this lease is empty (it was released, or moved from)"));
 }
 
 }  // namespace
@@ -51,7 +52,9 @@ void GroupLease::Release() {
   record_.reset();
 }
 
-absl::Status GroupLease::Close() { return record_ == nullptr ? Empty("Close") : Close(record_->close_timeout()); }
+absl::Status GroupLease::Close() {
+  return record_ == nullptr ? Empty("Close") : Close(record_->close_timeout());
+}
 
 absl::Status GroupLease::Close(absl::Duration timeout) {
   return record_ == nullptr ? Empty("Close") : record_->core().CloseByHolder(*record_, timeout);

@@ -12,14 +12,16 @@ namespace muster {
 
 class LeaseRecord;  // the pool's side of a lease; internal
 
-// Move-only; from GroupPool::Acquire. Not thread-safe itself, but for Abort; the group behind it is. Ends once, by the first of Release, Close and the destructor.
+// Move-only; from GroupPool::Acquire. Not thread-safe itself, but for Abort; the group behind it
+// is. Ends once, by the first of Release, Close and the destructor.
 class GroupLease {
  public:
   GroupLease();  // empty
   explicit GroupLease(std::unique_ptr<LeaseRecord> record);
   GroupLease(GroupLease&&) noexcept;
   GroupLease& operator=(GroupLease&&) noexcept;
-  // Release(). A local abort with the peers told when it runs during unwinding ("rank 1 left: an exception").
+  // Release(). A local abort with the peers told when it runs during unwinding ("rank 1 left: an
+  // exception").
   ~GroupLease();
 
   bool empty() const { return record_ == nullptr; }
@@ -27,15 +29,19 @@ class GroupLease {
   Group& operator*() const;
   Group* operator->() const;
 
-  // Gives the lease back. The group stays for the next Acquire, or closes with its last lease when the pool says so (then this blocks, at most close_timeout).
+  // Gives the lease back. The group stays for the next Acquire, or closes with its last lease when
+  // the pool says so (then this blocks, at most close_timeout).
   void Release();
 
-  // Closes the group on every rank: work up to the last operation finishes, later work is refused, everything is given back. Only the last holder may:
-  // FailedPrecondition naming the other holders else. Every later call of it on this rank gets the same result. When it became an abort the result is the cause.
+  // Closes the group on every rank: work up to the last operation finishes, later work is refused,
+  // everything is given back. Only the last holder may: FailedPrecondition naming the other holders
+  // else. Every later call of it on this rank gets the same result. When it became an abort the
+  // result is the cause.
   absl::Status Close();  // within the spec's close_timeout
   absl::Status Close(absl::Duration timeout);
 
-  // Aborts the group, here and (by news) everywhere, with `cause` (not OK). Any thread, any time. Returns when this rank holds nothing any more; never waits for a peer.
+  // Aborts the group, here and (by news) everywhere, with `cause` (not OK). Any thread, any time.
+  // Returns when this rank holds nothing any more; never waits for a peer.
   void Abort(const absl::Status& cause);
 
  private:

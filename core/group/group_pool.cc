@@ -5,6 +5,7 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/group/in_process_pool.h"
 #include "muster/core/group/pool_core.h"
 
@@ -13,11 +14,14 @@ namespace {
 
 class GroupPoolImpl final : public GroupPool {
  public:
-  explicit GroupPoolImpl(std::shared_ptr<PoolCore> core) : core_(std::move(core)) { LivePools::Global().Add(core_.get()); }
+  explicit GroupPoolImpl(std::shared_ptr<PoolCore> core) : core_(std::move(core)) {
+    LivePools::Global().Add(core_.get());
+  }
 
   ~GroupPoolImpl() override {
     if (core_->forked()) {
-      // The threads and sessions behind it are the parent's: a child that ends them would wait for what it does not have.
+      // The threads and sessions behind it are the parent's: a child that ends them would wait for
+      // what it does not have.
       static_cast<void>(new std::shared_ptr<PoolCore>(std::move(core_)));
       return;
     }
@@ -27,7 +31,9 @@ class GroupPoolImpl final : public GroupPool {
 
   int rank() const override { return core_->world().rank; }
   int world_size() const override { return core_->world().size; }
-  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where) override { return core_->Acquire(spec, where); }
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where) override {
+    return core_->Acquire(spec, where);
+  }
   std::vector<LiveGroup> LiveGroups() const override { return core_->LiveGroups(); }
   PoolStatistics statistics() const override { return core_->statistics(); }
   absl::Status Close(absl::Duration timeout) override { return core_->Close(timeout); }
@@ -36,11 +42,14 @@ class GroupPoolImpl final : public GroupPool {
  private:
   void End() {
     if (std::uncaught_exceptions() > exceptions_at_birth_) {
-      return core_->Abort(absl::AbortedError(absl::StrCat("rank ", rank(), " left: \"an exception\"")));
+      return core_->Abort(
+          absl::AbortedError(absl::StrCat("rank ", rank(), " left: \"an exception\"")));
     }
     if (const std::string holders = core_->Holders(); !holders.empty()) {
-      LOG(WARNING) << "rank " << rank() << " destroys its pool while " << holders << " is held: aborting it";
-      return core_->Abort(absl::AbortedError(absl::StrCat("rank ", rank(), " destroyed its pool while it held ", holders)));
+      LOG(WARNING) << "rank " << rank() << " destroys its pool while " << holders
+                   << " is held: aborting it";
+      return core_->Abort(absl::AbortedError(
+          absl::StrCat("rank ", rank(), " destroyed its pool while it held ", holders)));
     }
     if (absl::Status status = core_->Close(core_->options().close_timeout); !status.ok()) {
       LOG(WARNING) << "rank " << rank() << " closed its pool: " << status.message();
@@ -65,17 +74,23 @@ absl::StatusOr<std::unique_ptr<GroupPool>> MakePool(const World& world, const Po
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::FromEnvironment(PoolOptions options) {
-  absl::StatusOr<World> world = WorldFromEnvironment(Environment::OfProcess());
+  const Environment environment = Environment::OfProcess();
+  if (absl::Status faults = ArmFaultsFromEnvironment(environment); !faults.ok()) return faults;
+  absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return world.status();
   return Create(*world, options);
 }
 
-absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world, PoolOptions options) {
+absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world,
+                                                             PoolOptions options) {
   if (absl::Status valid = world.Validate(); !valid.ok()) return valid;
-  return MakePool(world, options, OpenJobConnection(world, options.connect_timeout, options.heartbeat_timeout));
+  return MakePool(world, options,
+                  OpenJobConnection(world, options.connect_timeout, options.heartbeat_timeout));
 }
 
-absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size, MemoryStoreServer& server, PoolOptions options) {
+absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size,
+                                                               MemoryStoreServer& server,
+                                                               PoolOptions options) {
   World world;
   world.rank = world.local_rank = rank;
   world.size = world.local_size = size;

@@ -1,10 +1,12 @@
-// Where process groups live: made once, reused by whoever asks for the same, destroyed with the pool.
+// Where process groups live: made once, reused by whoever asks for the same, destroyed with the
+// pool.
 //
-//   auto pool = muster::GroupPool::FromEnvironment();           // in main, a test or a trainer; there is no global pool
-//   muster::GroupSpec spec;  spec.name = "train";
+//   auto pool = muster::GroupPool::FromEnvironment();           // in main, a test or a trainer;
+//   there is no global pool muster::GroupSpec spec;  spec.name = "train";
 //   absl::StatusOr<muster::GroupLease> group = (*pool)->Acquire(spec);
 //   (*group)->AllReduce(muster::Buffer::Of(gradients), muster::ReduceOp::kAverage);
-//   group->Close();                                             // or let the lease's and the pool's destructors do it, within their bounds
+//   group->Close();                                             // or let the lease's and the
+//   pool's destructors do it, within their bounds
 #ifndef MUSTER_CORE_GROUP_GROUP_POOL_H_
 #define MUSTER_CORE_GROUP_GROUP_POOL_H_
 
@@ -29,11 +31,13 @@
 namespace muster {
 
 struct PoolOptions {
-  // When the last lease of a group ends: keep the group for the next Acquire (false), or close it everywhere (true).
+  // When the last lease of a group ends: keep the group for the next Acquire (false), or close it
+  // everywhere (true).
   bool close_idle_groups = false;
   // Bound of the pool's own end: of Close() and the destructor.
   absl::Duration close_timeout = absl::Seconds(5);
-  // Beats each tenth of it; a rank that is silent for longer is lost. absl::InfiniteDuration() for debuggers.
+  // Beats each tenth of it; a rank that is silent for longer is lost. absl::InfiniteDuration() for
+  // debuggers.
   absl::Duration heartbeat_timeout = absl::Seconds(10);
   // How long to look for the store.
   absl::Duration connect_timeout = absl::Seconds(30);
@@ -47,40 +51,49 @@ struct PoolStatistics {
   int64_t groups_reused = 0;     // Acquires answered with a live group, without communication
   int64_t groups_destroyed = 0;  // ended clean
   int64_t groups_aborted = 0;
-  absl::Duration last_create;    // Acquire to ready, of the latest generation
-  absl::Duration last_destroy;   // close requested to terminal
+  absl::Duration last_create;   // Acquire to ready, of the latest generation
+  absl::Duration last_destroy;  // close requested to terminal
 };
 
 // Thread-safe. Blocking calls return within the bounds of the spec.
 class GroupPool {
  public:
-  // Finds out who started us and where the store is (rendezvous/world.h), and joins. Errors name the variable or the address.
+  // Finds out who started us and where the store is (rendezvous/world.h), and joins. Errors name
+  // the variable or the address.
   static absl::StatusOr<std::unique_ptr<GroupPool>> FromEnvironment(PoolOptions options = {});
-  static absl::StatusOr<std::unique_ptr<GroupPool>> Create(const World& world, PoolOptions options = {});
+  static absl::StatusOr<std::unique_ptr<GroupPool>> Create(const World& world,
+                                                           PoolOptions options = {});
 
-  virtual ~GroupPool() = default;  // Close(options.close_timeout), or a local abort during unwinding
+  virtual ~GroupPool() =
+      default;  // Close(options.close_timeout), or a local abort during unwinding
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // A lease on the group that `spec` describes: the live one when its identity is equal (no communication), else a new generation, made together with the
-  // same call on every rank. Blocks until ready, at most spec.setup_timeout. Errors:
-  //   InvalidArgument     the spec is invalid, or the ranks asked for different ones: the field, and who asked for what
-  //   NotFound            the backend is not linked in: those that are
-  //   FailedPrecondition  a group of this name with another identity is held, here or elsewhere: holders and what differs; the pool is closed;
+  // A lease on the group that `spec` describes: the live one when its identity is equal (no
+  // communication), else a new generation, made together with the same call on every rank. Blocks
+  // until ready, at most spec.setup_timeout. Errors:
+  //   InvalidArgument     the spec is invalid, or the ranks asked for different ones: the field,
+  //   and who asked for what NotFound            the backend is not linked in: those that are
+  //   FailedPrecondition  a group of this name with another identity is held, here or elsewhere:
+  //   holders and what differs; the pool is closed;
   //                       called in a forked child
   //   DeadlineExceeded    ranks that did not come, by number
-  //   else                the cause of the failed set-up, the same on every rank; nothing is left of it and a new attempt works at once
-  virtual absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where = SourceLocation::Current()) = 0;
+  //   else                the cause of the failed set-up, the same on every rank; nothing is left
+  //   of it and a new attempt works at once
+  virtual absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec,
+                                             SourceLocation where = SourceLocation::Current()) = 0;
 
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
   virtual PoolStatistics statistics() const = 0;
 
-  // Closes every group, collectively, and leaves the store. FailedPrecondition naming the holders while a lease is out (nothing is closed then).
-  // Idempotent. When peers do not come within `timeout` what is left is aborted and the result says so.
+  // Closes every group, collectively, and leaves the store. FailedPrecondition naming the holders
+  // while a lease is out (nothing is closed then). Idempotent. When peers do not come within
+  // `timeout` what is left is aborted and the result says so.
   virtual absl::Status Close(absl::Duration timeout) = 0;
 
-  // Aborts every group here with `cause` (the peers learn it) and leaves the store. Bounded, never waits for a peer.
+  // Aborts every group here with `cause` (the peers learn it) and leaves the store. Bounded, never
+  // waits for a peer.
   virtual void Abort(const absl::Status& cause) = 0;
 };
 

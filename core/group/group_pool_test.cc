@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/group/test_job.h"
 
@@ -72,7 +72,9 @@ TEST(GroupPoolTest, AReleasedGroupIsReusedByTheNextAcquire) {
 
 TEST(GroupPoolTest, AnotherIdentityTakesTheNameOnceNobodyHoldsIt) {
   TestJob job(2);
-  { auto leases = job.AcquireAll(TestJob::Spec("fake")); }
+  {
+    auto leases = job.AcquireAll(TestJob::Spec("fake"));
+  }
   auto leases = job.AcquireAll(TestJob::Spec("other"));
   for (auto& lease : leases) {
     ASSERT_TRUE(lease.ok()) << lease.status();
@@ -90,7 +92,8 @@ TEST(GroupPoolTest, AnotherIdentityIsRefusedHereWhileHeldHere) {
   for (auto& lease : refused) {
     EXPECT_EQ(lease.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(lease.status().message()), HasSubstr("test_job.h:"));
-    EXPECT_THAT(std::string(lease.status().message()), HasSubstr("backend is 'fake' there and 'other' is wanted"));
+    EXPECT_THAT(std::string(lease.status().message()),
+                HasSubstr("backend is 'fake' there and 'other' is wanted"));
   }
   job.OnEachRank([&](int rank) { EXPECT_EQ(Sum(*leases[rank], 1), 2); });
 }
@@ -113,11 +116,14 @@ TEST(GroupPoolTest, AHolderOnAnotherRankRefusesTheReplacementAndKeepsItsGroup) {
 TEST(GroupPoolTest, RanksThatAskForDifferentGroupsAllLearnWhoAskedForWhat) {
   TestJob job(3);
   std::vector<absl::Status> results(3);
-  job.OnEachRank([&](int rank) { results[rank] = job.pool(rank).Acquire(TestJob::Spec(rank == 2 ? "other" : "fake")).status(); });
+  job.OnEachRank([&](int rank) {
+    results[rank] = job.pool(rank).Acquire(TestJob::Spec(rank == 2 ? "other" : "fake")).status();
+  });
   for (const absl::Status& status : results) {
     EXPECT_EQ(status, results[0]);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("backend is 'fake' on ranks 0, 1 and 'other' on rank 2"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("backend is 'fake' on ranks 0, 1 and 'other' on rank 2"));
   }
   auto leases = job.AcquireAll(TestJob::Spec());
   EXPECT_TRUE(leases[0].ok()) << "a new attempt works at once: " << leases[0].status();
@@ -144,10 +150,12 @@ TEST(GroupPoolTest, AnInvalidSpecIsRefusedBeforeAnythingHappens) {
   TestJob job(1);
   GroupSpec spec = TestJob::Spec();
   spec.name = "a b";
-  EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()), HasSubstr("GroupSpec.name is 'a b'"));
+  EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()),
+              HasSubstr("GroupSpec.name is 'a b'"));
   spec = TestJob::Spec();
   spec.close_timeout = absl::ZeroDuration();
-  EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()), HasSubstr("GroupSpec.close_timeout is 0"));
+  EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()),
+              HasSubstr("GroupSpec.close_timeout is 0"));
 }
 
 TEST(GroupPoolTest, ARankThatNeverComesIsNamedWhenTheSetUpTimesOut) {
@@ -171,7 +179,8 @@ TEST(GroupPoolTest, AConnectThatFailsOnOneRankIsUndoneOnAllAndTheNextAttemptWork
   auto failed = job.AcquireAll(TestJob::Spec());
   for (auto& lease : failed) {
     EXPECT_EQ(lease.status(), failed[0].status());
-    EXPECT_THAT(std::string(lease.status().message()), HasSubstr("rank 1 could not connect 'train/1': no port"));
+    EXPECT_THAT(std::string(lease.status().message()),
+                HasSubstr("rank 1 could not connect 'train/1': no port"));
   }
   EXPECT_EQ(job.world().live(), 0);
   EXPECT_THAT(AllLiveGroups(), IsEmpty());
@@ -188,7 +197,8 @@ TEST(GroupPoolTest, AConnectThatNeverReturnsIsCancelledWhenAnotherRankFails) {
   job.world().rules[0].connect_blocks = true;
   job.world().rules[1].connect_error = absl::InternalError("broken");
   auto failed = job.AcquireAll(TestJob::Spec());
-  for (auto& lease : failed) EXPECT_THAT(std::string(lease.status().message()), HasSubstr("rank 1 could not connect"));
+  for (auto& lease : failed)
+    EXPECT_THAT(std::string(lease.status().message()), HasSubstr("rank 1 could not connect"));
 }
 
 TEST(GroupPoolTest, ARankLostDuringTheSetUpIsTheCauseOnTheOthers) {
@@ -197,7 +207,8 @@ TEST(GroupPoolTest, ARankLostDuringTheSetUpIsTheCauseOnTheOthers) {
   absl::Status result;
   std::thread rank0([&] { result = job.pool(0).Acquire(TestJob::Spec()).status(); });
   std::thread rank1([&] { job.pool(1).Acquire(TestJob::Spec()).status().IgnoreError(); });
-  while (job.pool(0).LiveGroups().empty() || job.pool(0).LiveGroups()[0].generation == 0) std::this_thread::yield();
+  while (job.pool(0).LiveGroups().empty() || job.pool(0).LiveGroups()[0].generation == 0)
+    std::this_thread::yield();
   job.server().DeclareLost(1, "killed by signal 9");
   rank0.join();
   rank1.join();
@@ -226,9 +237,11 @@ TEST(GroupPoolTest, ClosingThePoolIsRefusedWhileALeaseIsOutAndThenDestroysEveryt
   EXPECT_THAT(std::string(held.message()), HasSubstr("'train/1' (test_job.h:"));
   EXPECT_EQ((*leases[0])->state(), GroupState::kReady);
   leases.clear();
-  job.OnEachRank([&](int rank) { EXPECT_TRUE(job.pool(rank).Close(TestJob::Spec().close_timeout).ok()); });
+  job.OnEachRank(
+      [&](int rank) { EXPECT_TRUE(job.pool(rank).Close(TestJob::Spec().close_timeout).ok()); });
   EXPECT_EQ(job.world().live(), 0);
-  EXPECT_THAT(std::string(job.pool(0).Acquire(TestJob::Spec()).status().message()), HasSubstr("closed"));
+  EXPECT_THAT(std::string(job.pool(0).Acquire(TestJob::Spec()).status().message()),
+              HasSubstr("closed"));
   EXPECT_TRUE(job.pool(0).Close(absl::Seconds(5)).ok()) << "idempotent";
 }
 
@@ -241,7 +254,8 @@ TEST(GroupPoolTest, APoolThatDiesWhileHeldAbortsAndTellsThePeers) {
   absl::Status here = (*leases[0])->AllReduce(Buffer::Of(value), ReduceOp::kSum);
   absl::Status there = (*leases[1])->AllReduce(Buffer::Of(value), ReduceOp::kSum);
   for (const absl::Status& status : {here, there}) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 destroyed its pool while it held 'train/1'"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 0 destroyed its pool while it held 'train/1'"));
   }
   EXPECT_FALSE(leases[1]->Close().ok()) << "waits for the end of the abort";
   EXPECT_EQ(job.world().live(), 0);
@@ -254,7 +268,8 @@ TEST(GroupPoolTest, AForkedChildCannotUseItsParentsPool) {
   const pid_t child = fork();
   if (child == 0) {
     const absl::Status status = job.pool(0).Acquire(TestJob::Spec()).status();
-    const bool refused = absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), "forked child");
+    const bool refused =
+        absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), "forked child");
     job.DestroyPool(0);  // and does not hang in what is its parent's
     _exit(refused ? 0 : 1);
   }

@@ -5,6 +5,7 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
@@ -59,16 +60,24 @@ absl::Status GroupRuntime::WaitTerminal() {
 }
 
 void GroupRuntime::BeginClose(absl::Duration timeout) {
-  // Sealed on the caller's thread: no operation slips in between the number and the news of the close.
+  if (absl::Status fault = HitFault(FaultPoint::kPoolClosing, options_.rank); !fault.ok())
+    return BeginAbort(fault);
+  // Sealed on the caller's thread: no operation slips in between the number and the news of the
+  // close.
   const int64_t issued = gate_.Seal(absl::StrCat("rank ", options_.rank, " closed"));
-  Step([timeout, issued](GroupProtocol& protocol, absl::Time now) { return protocol.Close(now, timeout, issued); });
+  Step([timeout, issued](GroupProtocol& protocol, absl::Time now) {
+    return protocol.Close(now, timeout, issued);
+  });
 }
 
 void GroupRuntime::BeginAbort(const absl::Status& cause) {
-  Step([cause](GroupProtocol& protocol, absl::Time now) { return protocol.Fail(now, cause, Certainty::kCause); });
+  Step([cause](GroupProtocol& protocol, absl::Time now) {
+    return protocol.Fail(now, cause, Certainty::kCause);
+  });
 }
 
-void GroupRuntime::Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused) {
+void GroupRuntime::Propose(const std::string& wanted,
+                           std::function<void(const absl::Status&)> refused) {
   Step([this, wanted, refused = std::move(refused)](GroupProtocol& protocol, absl::Time now) {
     refused_ = refused;
     return protocol.Propose(now, wanted);
@@ -85,49 +94,64 @@ void GroupRuntime::OnRecord(Revision revision, const GroupRecord& record) {
   Execute(protocol_.OnRecord(options_.executor->Now(), revision, record));
 }
 
-void GroupRuntime::OnSession(const SessionRecord& session) { Execute(protocol_.OnSession(options_.executor->Now(), session)); }
+void GroupRuntime::OnSession(const SessionRecord& session) {
+  Execute(protocol_.OnSession(options_.executor->Now(), session));
+}
 
-void GroupRuntime::OnStoreLost(const absl::Status& why) { Execute(protocol_.OnStoreLost(options_.executor->Now(), why)); }
+void GroupRuntime::OnStoreLost(const absl::Status& why) {
+  Execute(protocol_.OnStoreLost(options_.executor->Now(), why));
+}
 
-// --- the actions. Each answer comes to the protocol by a later task of the control thread, never inside this loop.
+// --- the actions. Each answer comes to the protocol by a later task of the control thread, never
+// inside this loop.
 
 void GroupRuntime::Execute(Actions actions) {
-  const std::shared_ptr<GroupRuntime> keep = shared_from_this();  // a terminal state lets go of self_
+  const std::shared_ptr<GroupRuntime> keep =
+      shared_from_this();  // a terminal state lets go of self_
   for (Action& action : actions) {
     std::visit([this](auto& alternative) { Do(alternative); }, action);
   }
 }
 
 void GroupRuntime::Do(action::Meet& action) {
-  options_.store->Gather(action.key, options_.rank, options_.size, action.value, action.deadline,
-                         [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
-                           self->Execute(self->protocol_.OnMet(self->options_.executor->Now(), std::move(result)));
-                         });
+  options_.store->Gather(
+      action.key, options_.rank, options_.size, action.value, action.deadline,
+      [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
+        self->Execute(self->protocol_.OnMet(self->options_.executor->Now(), std::move(result)));
+      });
 }
 
 void GroupRuntime::Do(action::Confirm& action) {
   options_.store->Gather(action.key, options_.rank, options_.size, "", action.deadline,
                          [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
-                           self->Execute(self->protocol_.OnAllConnected(self->options_.executor->Now(), std::move(result)));
+                           self->Execute(self->protocol_.OnAllConnected(
+                               self->options_.executor->Now(), std::move(result)));
                          });
 }
 
 void GroupRuntime::Do(action::Vote& action) {
-  options_.store->Gather(action.key, options_.rank, options_.size, action.value, action.deadline,
-                         [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
-                           self->Execute(self->protocol_.OnVotes(self->options_.executor->Now(), std::move(result)));
-                         });
+  options_.store->Gather(
+      action.key, options_.rank, options_.size, action.value, action.deadline,
+      [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
+        self->Execute(self->protocol_.OnVotes(self->options_.executor->Now(), std::move(result)));
+      });
 }
 
-void GroupRuntime::Do(action::Withdraw& action) { options_.store->Withdraw(action.key, options_.rank, action.reason); }
+void GroupRuntime::Do(action::Withdraw& action) {
+  options_.store->Withdraw(action.key, options_.rank, action.reason);
+}
 
 void GroupRuntime::Do(action::WriteRecord& action) {
-  // The protocol has a bound of its own on a failure's cause; the store's deadline only ends the request.
+  // The protocol has a bound of its own on a failure's cause; the store's deadline only ends the
+  // request.
   const absl::Time deadline = options_.executor->Now() + options_.spec.close_timeout;
-  options_.store->CompareAndSet(GroupRecordKey(options_.spec.name), action.expected, action.record.Encode(), Lifetime::kPersistent,
-                                deadline, [self = shared_from_this()](absl::StatusOr<CompareAndSetResult> result) {
-                                  self->Execute(self->protocol_.OnRecordWritten(self->options_.executor->Now(), std::move(result)));
-                                });
+  options_.store->CompareAndSet(
+      GroupRecordKey(options_.spec.name), action.expected, action.record.Encode(),
+      Lifetime::kPersistent, deadline,
+      [self = shared_from_this()](absl::StatusOr<CompareAndSetResult> result) {
+        self->Execute(
+            self->protocol_.OnRecordWritten(self->options_.executor->Now(), std::move(result)));
+      });
 }
 
 void GroupRuntime::Do(action::Connect& action) {
@@ -137,8 +161,8 @@ void GroupRuntime::Do(action::Connect& action) {
     generation_ = action.agreement.generation;
     backend_ = action.agreement.backend;
   }
-  connect_store_ = std::make_unique<GroupConnectStore>(options_.store, group, options_.rank, options_.size, action.deadline,
-                                                       &connect_cancellation_);
+  connect_store_ = std::make_unique<GroupConnectStore>(
+      options_.store, group, options_.rank, options_.size, action.deadline, &connect_cancellation_);
   ConnectContext context;
   context.rank = options_.rank;
   context.size = options_.size;
@@ -153,8 +177,12 @@ void GroupRuntime::Do(action::Connect& action) {
       [this, context, name = action.agreement.backend]() -> absl::Status {
         absl::StatusOr<Backend*> backend = options_.backends->Find(name);
         if (!backend.ok()) return backend.status();
+        if (absl::Status fault = HitFault(FaultPoint::kPoolConnecting, options_.rank); !fault.ok())
+          return fault;
         absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*backend)->Connect(context);
         if (!communicator.ok()) return communicator.status();
+        if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, options_.rank); !fault.ok())
+          return fault;
         absl::MutexLock lock(&mutex_);
         communicator_ = *std::move(communicator);
         capabilities_ = (*backend)->capabilities();
@@ -168,25 +196,31 @@ void GroupRuntime::Do(action::Connect& action) {
 
 void GroupRuntime::Do(action::Drain& action) {
   closed_by_ = action.closed_by;
-  const bool drains = gate_.Drain(action.sequence, action.closed_by, [weak = weak_from_this()](int64_t completed) {
-    if (auto self = weak.lock()) {
-      self->Step([completed](GroupProtocol& protocol, absl::Time) { return protocol.OnDrained(completed); });
-    }
-  });
+  const bool drains =
+      gate_.Drain(action.sequence, action.closed_by, [weak = weak_from_this()](int64_t completed) {
+        if (auto self = weak.lock()) {
+          self->Step([completed](GroupProtocol& protocol, absl::Time) {
+            return protocol.OnDrained(completed);
+          });
+        }
+      });
   if (drains) return;
-  Step([why = absl::FailedPreconditionError(absl::StrCat(action.closed_by, ", and rank ", options_.rank, " was in ", gate_.Inside(),
-                                                         " of ", protocol_.id()))](GroupProtocol& protocol, absl::Time now) {
+  Step([why = absl::FailedPreconditionError(
+            absl::StrCat(action.closed_by, ", and rank ", options_.rank, " was in ", gate_.Inside(),
+                         " of ", protocol_.id()))](GroupProtocol& protocol, absl::Time now) {
     return protocol.Fail(now, why, Certainty::kCause);
   });
 }
 
 void GroupRuntime::Do(action::AskHolders&) {
-  Step([holders = options_.ask_holders()](GroupProtocol& protocol, absl::Time) { return protocol.OnHolders(holders); });
+  Step([holders = options_.ask_holders()](GroupProtocol& protocol, absl::Time) {
+    return protocol.OnHolders(holders);
+  });
 }
 
 void GroupRuntime::Do(action::Finalize& action) {
-  gate_.Refuse(absl::FailedPreconditionError(
-      absl::StrCat("the group is closed: ", closed_by_.empty() ? "another one took its name" : closed_by_)));
+  gate_.Refuse(absl::FailedPreconditionError(absl::StrCat(
+      "the group is closed: ", closed_by_.empty() ? "another one took its name" : closed_by_)));
   std::shared_ptr<Communicator> communicator;
   {
     absl::MutexLock lock(&mutex_);
@@ -224,9 +258,11 @@ void GroupRuntime::Do(action::NameResidue&) {
     absl::MutexLock lock(&mutex_);
     communicator = communicator_;
     const std::string inside = gate_.Inside();
-    residue_ = absl::StrCat(backend_, " did not give back ", communicator == nullptr ? "its set-up" : communicator->Held().ToString(),
-                            inside.empty() ? "" : absl::StrCat(" (", inside, " never returned)"), " within ",
-                            absl::FormatDuration(options_.spec.close_timeout));
+    residue_ =
+        absl::StrCat(backend_, " did not give back ",
+                     communicator == nullptr ? "its set-up" : communicator->Held().ToString(),
+                     inside.empty() ? "" : absl::StrCat(" (", inside, " never returned)"),
+                     " within ", absl::FormatDuration(options_.spec.close_timeout));
     LOG(ERROR) << "group " << protocol_.id() << ": " << residue_;
   }
   release_started_ = true;
@@ -240,14 +276,15 @@ void GroupRuntime::Do(action::WakeAt& action) {
   timer_ = 0;
   if (action.when == absl::InfiniteFuture()) return;
   timer_ = options_.executor->PostAt(action.when, [weak = weak_from_this()] {
-    if (auto self = weak.lock()) self->Execute(self->protocol_.OnTimer(self->options_.executor->Now()));
+    if (auto self = weak.lock())
+      self->Execute(self->protocol_.OnTimer(self->options_.executor->Now()));
   });
 }
 
 void GroupRuntime::Do(action::Enter& action) {
   if (options_.observer != nullptr) {
-    options_.observer->OnTransition({protocol_.id(), options_.rank, action.from, action.event, action.to, options_.executor->Now(),
-                                     protocol_.cause()});
+    options_.observer->OnTransition({protocol_.id(), options_.rank, action.from, action.event,
+                                     action.to, options_.executor->Now(), protocol_.cause()});
   }
   if (action.to == GroupState::kReady) {
     connect_store_.reset();  // every rank has read what it needed
@@ -274,22 +311,27 @@ void GroupRuntime::Do(action::ProposalRefused& action) {
   options_.changed();
 }
 
-void GroupRuntime::RunOnHelper(absl::AnyInvocable<absl::Status()> task, absl::AnyInvocable<void(absl::Status)> then) {
+void GroupRuntime::RunOnHelper(absl::AnyInvocable<absl::Status()> task,
+                               absl::AnyInvocable<void(absl::Status)> then) {
   helper_busy_ = true;
-  // The thread's last act gives its reference away, so it is never the one that destroys this object (and would join itself).
-  auto finish = [](std::shared_ptr<GroupRuntime> self, absl::AnyInvocable<void(absl::Status)> then, absl::Status result) {
+  // The thread's last act gives its reference away, so it is never the one that destroys this
+  // object (and would join itself).
+  auto finish = [](std::shared_ptr<GroupRuntime> self, absl::AnyInvocable<void(absl::Status)> then,
+                   absl::Status result) {
     Executor* const executor = self->options_.executor;
-    executor->Post([self = std::move(self), then = std::move(then), result = std::move(result)]() mutable {
-      self->helper_busy_ = false;
-      then(std::move(result));
-    });
+    executor->Post(
+        [self = std::move(self), then = std::move(then), result = std::move(result)]() mutable {
+          self->helper_busy_ = false;
+          then(std::move(result));
+        });
   };
   auto shared_then = std::make_shared<absl::AnyInvocable<void(absl::Status)>>(std::move(then));
-  absl::Status started = helper_.Start([self = shared_from_this(), task = std::move(task), shared_then, finish]() mutable {
-    absl::Status result = task();
-    task = nullptr;
-    finish(std::move(self), std::move(*shared_then), std::move(result));
-  });
+  absl::Status started = helper_.Start(
+      [self = shared_from_this(), task = std::move(task), shared_then, finish]() mutable {
+        absl::Status result = task();
+        task = nullptr;
+        finish(std::move(self), std::move(*shared_then), std::move(result));
+      });
   if (!started.ok()) finish(shared_from_this(), std::move(*shared_then), started);
 }
 
@@ -307,6 +349,12 @@ void GroupRuntime::ReleaseWhenUnused() {
     communicator_ = nullptr;
   }
   connect_store_.reset();
+  if (communicator != nullptr && !protocol_.cause().ok() &&
+      !HitFault(FaultPoint::kPoolRollback, options_.rank).ok()) {
+    // A test of the tests: whoever looks for leaks must find this one.
+    static_cast<void>(new std::shared_ptr<Communicator>(std::move(communicator)));
+    communicator = nullptr;
+  }
   if (communicator == nullptr) {
     Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
     return;
@@ -318,7 +366,9 @@ void GroupRuntime::ReleaseWhenUnused() {
         return absl::OkStatus();
       },
       [this](absl::Status result) {
-        if (!result.ok()) LOG(ERROR) << "group " << protocol_.id() << ": its communicator was released on the control thread: " << result;
+        if (!result.ok())
+          LOG(ERROR) << "group " << protocol_.id()
+                     << ": its communicator was released on the control thread: " << result;
         Execute(protocol_.OnReleased());
       });
 }
@@ -346,9 +396,11 @@ absl::Status GroupRuntime::WaitCause() const {
 }
 
 absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
-  absl::StatusOr<OperationGate::Ticket> ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kBlocking);
+  absl::StatusOr<OperationGate::Ticket> ticket =
+      gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kBlocking);
   if (!ticket.ok()) {
-    return Labelled(operation.name, state() == GroupState::kAborting ? WaitCause() : ticket.status());
+    return Labelled(operation.name,
+                    state() == GroupState::kAborting ? WaitCause() : ticket.status());
   }
   if (ticket->mode == OperationGate::Mode::kBlocking) return RunOne(operation, *ticket, timeout);
   auto work = std::make_shared<WorkState>();
@@ -358,14 +410,17 @@ absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
 
 Work GroupRuntime::RunAsync(Operation operation, absl::Duration timeout) {
   auto work = std::make_shared<WorkState>();
-  absl::StatusOr<OperationGate::Ticket> ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kQueued);
-  absl::Status status = ticket.ok() ? Enqueue(std::move(operation), *std::move(ticket), timeout, work)
-                                    : Labelled(operation.name, ticket.status());
+  absl::StatusOr<OperationGate::Ticket> ticket =
+      gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kQueued);
+  absl::Status status = ticket.ok()
+                            ? Enqueue(std::move(operation), *std::move(ticket), timeout, work)
+                            : Labelled(operation.name, ticket.status());
   if (!status.ok()) work->Finish(std::move(status));
   return Work(std::move(work));
 }
 
-absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Ticket& ticket, absl::Duration timeout) {
+absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Ticket& ticket,
+                                  absl::Duration timeout) {
   std::shared_ptr<Communicator> communicator;
   {
     absl::MutexLock lock(&mutex_);
@@ -375,18 +430,22 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   if (communicator != nullptr) {
     OperationOptions options;
     options.deadline = MonotonicNow() + timeout;
-    status = operation.run(*communicator, options);
+    status = HitFault(FaultPoint::kGroupOperation, options_.rank);
+    if (status.ok()) status = operation.run(*communicator, options);
   }
   communicator.reset();
   const bool failed = !status.ok() && !absl::IsUnimplemented(status);
   if (failed) {
     absl::Status why = status;
     if (absl::IsDeadlineExceeded(status)) {
-      why = absl::DeadlineExceededError(absl::StrCat(ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
-                                                     " on rank ", options_.rank, ": ", status.message()));
+      why = absl::DeadlineExceededError(absl::StrCat(
+          ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
+          " on rank ", options_.rank, ": ", status.message()));
     }
     // Before Leave: a close that waits for this operation must find the failure first.
-    Step([why](GroupProtocol& protocol, absl::Time now) { return protocol.Fail(now, why, CertaintyOf(why)); });
+    Step([why](GroupProtocol& protocol, absl::Time now) {
+      return protocol.Fail(now, why, CertaintyOf(why));
+    });
   }
   gate_.Leave(ticket);
   if (failed || state() == GroupState::kAborting) {
@@ -396,8 +455,8 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   return status.ok() ? status : Labelled(ticket.label, status);
 }
 
-absl::Status GroupRuntime::Enqueue(Operation operation, OperationGate::Ticket ticket, absl::Duration timeout,
-                                   std::shared_ptr<WorkState> work) {
+absl::Status GroupRuntime::Enqueue(Operation operation, OperationGate::Ticket ticket,
+                                   absl::Duration timeout, std::shared_ptr<WorkState> work) {
   absl::MutexLock lock(&queue_mutex_);
   if (!queue_started_) {
     // The queue ends before the group is terminal, and the group holds itself until then.
@@ -413,7 +472,9 @@ absl::Status GroupRuntime::Enqueue(Operation operation, OperationGate::Ticket ti
 }
 
 void GroupRuntime::RunQueue() {
-  const auto awake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) { return !queue_.empty() || queue_ends_; };
+  const auto awake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_) {
+    return !queue_.empty() || queue_ends_;
+  };
   while (true) {
     Queued next;
     {

@@ -1,7 +1,9 @@
-// Runs the life of one generation on this rank: executes what GroupProtocol decides, and lets operations through.
+// Runs the life of one generation on this rank: executes what GroupProtocol decides, and lets
+// operations through.
 //
-// Three kinds of threads meet here. The control thread runs the protocol and everything named On...; callers' threads run blocking operations, or wait;
-// helper threads run what blocks inside a backend. No lock is held over anything that blocks.
+// Three kinds of threads meet here. The control thread runs the protocol and everything named
+// On...; callers' threads run blocking operations, or wait; helper threads run what blocks inside a
+// backend. No lock is held over anything that blocks.
 #ifndef MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
 #define MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
 
@@ -29,8 +31,10 @@
 
 namespace muster {
 
-// Thread-safe. Made by a pool, held by its entry and by leases; keeps itself alive until the group is terminal.
-class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>, private StoreNews::Listener {
+// Thread-safe. Made by a pool, held by its entry and by leases; keeps itself alive until the group
+// is terminal.
+class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
+                     private StoreNews::Listener {
  public:
   struct Options {
     GroupSpec spec;
@@ -43,8 +47,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>, private 
     std::shared_ptr<StoreNews> news;
     BackendRegistry* backends = nullptr;
     Observer* observer = nullptr;  // may be null
-    // All on the control thread. The answer to a proposal to replace the group: who holds it here, "" for nobody; the group must not be handed out then
-    // until the vote has ended.
+    // All on the control thread. The answer to a proposal to replace the group: who holds it here,
+    // "" for nobody; the group must not be handed out then until the vote has ended.
     std::function<std::string()> ask_holders;
     std::function<void()> vote_ended;
     // Something that a waiting Acquire looks at has changed.
@@ -67,9 +71,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>, private 
   absl::Status WaitReady();
   void BeginClose(absl::Duration timeout);
   void BeginAbort(const absl::Status& cause);
-  // Returns when the group is terminal, which every Begin... above brings about within its bound: OK when it was destroyed, else the cause. Every caller gets the same.
+  // Returns when the group is terminal, which every Begin... above brings about within its bound:
+  // OK when it was destroyed, else the cause. Every caller gets the same.
   absl::Status WaitTerminal();
-  // Starts the vote on giving the name free. It ends with the group, or `refused` gets the reason (on the control thread).
+  // Starts the vote on giving the name free. It ends with the group, or `refused` gets the reason
+  // (on the control thread).
   void Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused);
 
   // --- the work
@@ -113,15 +119,19 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>, private 
   void Do(action::CauseResolved& action);
   void Do(action::ProposalRefused& action);
 
-  // On the control thread. Runs `task` on the helper thread and `then` back here; when there is no thread, `then` alone with the error.
-  void RunOnHelper(absl::AnyInvocable<absl::Status()> task, absl::AnyInvocable<void(absl::Status)> then);
+  // On the control thread. Runs `task` on the helper thread and `then` back here; when there is no
+  // thread, `then` alone with the error.
+  void RunOnHelper(absl::AnyInvocable<absl::Status()> task,
+                   absl::AnyInvocable<void(absl::Status)> then);
   void ReleaseWhenUnused();
   void LetGo();
 
-  absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket, absl::Duration timeout);
+  absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket,
+                      absl::Duration timeout);
   absl::Status WaitCause() const;
   absl::Status Labelled(absl::string_view label, const absl::Status& status) const;
-  absl::Status Enqueue(Operation operation, OperationGate::Ticket ticket, absl::Duration timeout, std::shared_ptr<WorkState> work);
+  absl::Status Enqueue(Operation operation, OperationGate::Ticket ticket, absl::Duration timeout,
+                       std::shared_ptr<WorkState> work);
   void RunQueue();
 
   const Options options_;

@@ -11,12 +11,15 @@ namespace {
 
 constexpr size_t kMaxNameLength = 64;
 
-bool IsNameCharacter(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-'; }
+bool IsNameCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
+}
 
 absl::Status CheckTimeout(absl::string_view field, absl::Duration value) {
   if (value > absl::ZeroDuration()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("GroupSpec.", field, " is ", absl::FormatDuration(value), ": it must be more than zero (infinite is fine)"));
+  return absl::InvalidArgumentError(absl::StrCat("GroupSpec.", field, " is ",
+                                                 absl::FormatDuration(value),
+                                                 ": it must be more than zero (infinite is fine)"));
 }
 
 }  // namespace
@@ -25,35 +28,43 @@ absl::Status GroupSpec::Validate() const {
   bool good = !name.empty() && name.size() <= kMaxNameLength;
   for (char c : name) good = good && IsNameCharacter(c);
   if (!good) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("GroupSpec.name is '", name, "': it must be 1 to ", kMaxNameLength, " letters, digits, '_', '.' or '-'"));
+    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.name is '", name,
+                                                   "': it must be 1 to ", kMaxNameLength,
+                                                   " letters, digits, '_', '.' or '-'"));
   }
-  if (backend.empty()) return absl::InvalidArgumentError("GroupSpec.backend is empty: name a backend, or 'auto'");
+  if (backend.empty())
+    return absl::InvalidArgumentError("GroupSpec.backend is empty: name a backend, or 'auto'");
   if (device.index < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.device is ", device.ToString(), ": its index must be 0 or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("GroupSpec.device is ", device.ToString(), ": its index must be 0 or more"));
   }
-  for (const auto& [field, value] : {std::pair<const char*, absl::Duration>{"setup_timeout", setup_timeout},
-                                     {"operation_timeout", operation_timeout},
-                                     {"close_timeout", close_timeout}}) {
+  for (const auto& [field, value] :
+       {std::pair<const char*, absl::Duration>{"setup_timeout", setup_timeout},
+        {"operation_timeout", operation_timeout},
+        {"close_timeout", close_timeout}}) {
     if (absl::Status status = CheckTimeout(field, value); !status.ok()) return status;
   }
   if (cause_window < absl::ZeroDuration() || cause_window == absl::InfiniteDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("GroupSpec.cause_window is ", absl::FormatDuration(cause_window), ": it must be zero or more, and finite"));
+    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.cause_window is ",
+                                                   absl::FormatDuration(cause_window),
+                                                   ": it must be zero or more, and finite"));
   }
   return absl::OkStatus();
 }
 
 std::map<std::string, std::string> GroupSpec::Identity() const {
-  std::map<std::string, std::string> identity = {{"device", device.type == Device::Type::kCpu ? "cpu" : "cuda"}, {"backend", backend}};
-  for (const auto& [option, value] : backend_options) identity[absl::StrCat("backend_options['", option, "']")] = value;
+  std::map<std::string, std::string> identity = {
+      {"device", device.type == Device::Type::kCpu ? "cpu" : "cuda"}, {"backend", backend}};
+  for (const auto& [option, value] : backend_options)
+    identity[absl::StrCat("backend_options['", option, "']")] = value;
   return identity;
 }
 
 std::string GroupSpec::DifferenceFrom(const GroupSpec& live) const {
   const std::map<std::string, std::string> ours = Identity();
   const std::map<std::string, std::string> theirs = live.Identity();
-  const auto value = [](const std::map<std::string, std::string>& identity, const std::string& field) {
+  const auto value = [](const std::map<std::string, std::string>& identity,
+                        const std::string& field) {
     auto it = identity.find(field);
     return it == identity.end() ? std::string("not set") : absl::StrCat("'", it->second, "'");
   };
@@ -62,7 +73,8 @@ std::string GroupSpec::DifferenceFrom(const GroupSpec& live) const {
   std::vector<std::string> differences;
   for (const auto& [field, unused] : fields) {
     if (value(ours, field) == value(theirs, field)) continue;
-    differences.push_back(absl::StrCat(field, " is ", value(theirs, field), " there and ", value(ours, field), " is wanted"));
+    differences.push_back(absl::StrCat(field, " is ", value(theirs, field), " there and ",
+                                       value(ours, field), " is wanted"));
   }
   return absl::StrJoin(differences, "; ");
 }

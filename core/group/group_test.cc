@@ -63,7 +63,8 @@ TEST_F(GroupTest, WhatTheBackendLacksIsUnimplementedAndHarmless) {
   Start(2);
   float value = 1;
   job_->OnEachRank([&](int rank) {
-    EXPECT_EQ(leases_[rank]->Broadcast(Buffer::Of(value), 0).code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(leases_[rank]->Broadcast(Buffer::Of(value), 0).code(),
+              absl::StatusCode::kUnimplemented);
     EXPECT_TRUE(AllReduce(leases_[rank]).ok());
   });
 }
@@ -73,7 +74,8 @@ TEST_F(GroupTest, AsynchronousOperationsRunInTheOrderOfCallsAndABlockingOneWaits
   job_->OnEachRank([&](int rank) {
     float value = 1;
     std::vector<Work> works;
-    for (int i = 0; i < 10; ++i) works.push_back(leases_[rank]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum));
+    for (int i = 0; i < 10; ++i)
+      works.push_back(leases_[rank]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum));
     float last = 1;
     EXPECT_TRUE(leases_[rank]->AllReduce(Buffer::Of(last), ReduceOp::kSum).ok());
     for (Work& work : works) {
@@ -102,7 +104,8 @@ TEST_F(GroupTest, AnOperationThatPassesItsTimeoutIsTheCauseOnEveryRankAndNamesWh
   Start(2, spec);
   absl::Status here = AllReduce(leases_[0]);  // rank 1 never enters
   EXPECT_EQ(here.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(Message(here), HasSubstr("all_reduce #1 of train/1 did not finish within 30ms on rank 0"));
+  EXPECT_THAT(Message(here),
+              HasSubstr("all_reduce #1 of train/1 did not finish within 30ms on rank 0"));
   absl::Status there = AllReduce(leases_[1]);
   EXPECT_THAT(Message(there), HasSubstr("did not finish within 30ms on rank 0"));
 }
@@ -147,8 +150,10 @@ TEST_F(GroupTest, WorkBeyondTheCloseIsWokenWithWhoClosedAfterWhat) {
   job_->world().WaitForOperations(1);
   absl::Status closed = leases_[0].Close();
   rank1.join();
-  EXPECT_THAT(Message(beyond), HasSubstr("rank 0 closed after #0, and rank 1 was in all_reduce #1"));
-  EXPECT_THAT(Message(closed), HasSubstr("rank 0 closed after #0, and rank 1 was in all_reduce #1"));
+  EXPECT_THAT(Message(beyond),
+              HasSubstr("rank 0 closed after #0, and rank 1 was in all_reduce #1"));
+  EXPECT_THAT(Message(closed),
+              HasSubstr("rank 0 closed after #0, and rank 1 was in all_reduce #1"));
 }
 
 TEST_F(GroupTest, OnlyTheLastHolderCloses) {
@@ -189,7 +194,8 @@ TEST_F(GroupTest, AFinalizeThatFailsIsTheResultOfCloseThere) {
 TEST_F(GroupTest, CloseFromManyThreadsHasOneEffectAndOneResult) {
   Start(2);
   std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) threads.emplace_back([&, i] { EXPECT_TRUE(leases_[i % 2].Close().ok()); });
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&, i] { EXPECT_TRUE(leases_[i % 2].Close().ok()); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(job_->pool(0).statistics().groups_destroyed, 1);
 }
@@ -204,8 +210,10 @@ TEST_F(GroupTest, AbortWakesABlockedOperationAndTheCauseReachesEveryRank) {
   leases_[0].Abort(absl::DataLossError("label 17 out of range [0, 10)"));
   rank1.join();
   EXPECT_EQ(blocked.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(Message(blocked), "all_reduce #1 of train/1: rank 0 left: \"label 17 out of range [0, 10)\"");
-  EXPECT_EQ(Message(AllReduce(leases_[0])), "all_reduce of train/1: rank 0 left: \"label 17 out of range [0, 10)\"");
+  EXPECT_EQ(Message(blocked),
+            "all_reduce #1 of train/1: rank 0 left: \"label 17 out of range [0, 10)\"");
+  EXPECT_EQ(Message(AllReduce(leases_[0])),
+            "all_reduce of train/1: rank 0 left: \"label 17 out of range [0, 10)\"");
   EXPECT_EQ(leases_[1].Close(), leases_[0].Close()) << "both ended as the abort says";
 }
 
@@ -227,7 +235,9 @@ TEST_F(GroupTest, AbortFromManyThreadsDuringOperationsHasOneCause) {
       }
     });
     for (int i = 0; i < 3; ++i) {
-      threads.emplace_back([&, rank, i] { leases_[rank].Abort(absl::AbortedError(absl::StrCat("by ", rank, ".", i))); });
+      threads.emplace_back([&, rank, i] {
+        leases_[rank].Abort(absl::AbortedError(absl::StrCat("by ", rank, ".", i)));
+      });
     }
   }
   for (std::thread& thread : threads) thread.join();
@@ -257,7 +267,10 @@ TEST_F(GroupTest, WhatABackendDoesNotGiveBackIsNamedAsResidue) {
   const std::vector<LiveGroup> live = job_->pool(0).LiveGroups();
   ASSERT_EQ(live.size(), 1u);
   EXPECT_EQ(live[0].state, GroupState::kAborted);
-  EXPECT_THAT(live[0].residue, HasSubstr("fake did not give back 1 file descriptor (all_reduce #1 never returned) within 100ms"));
+  EXPECT_THAT(
+      live[0].residue,
+      HasSubstr(
+          "fake did not give back 1 file descriptor (all_reduce #1 never returned) within 100ms"));
   job_->world().Unblock();
   stuck.join();
 }
@@ -268,7 +281,8 @@ TEST_F(GroupTest, ALostRankIsNamedInThePendingAndInEveryLaterOperation) {
   Start(3);
   std::vector<absl::Status> pending(2);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) threads.emplace_back([&, rank] { pending[rank] = AllReduce(leases_[rank]); });
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] { pending[rank] = AllReduce(leases_[rank]); });
   job_->world().WaitForOperations(2);
   job_->server().DeclareLost(2, "killed by signal 9");
   for (std::thread& thread : threads) thread.join();
@@ -284,7 +298,8 @@ TEST_F(GroupTest, ATransportErrorWaitsForItsCause) {
   GroupSpec spec = TestJob::Spec();
   spec.cause_window = absl::Hours(1);  // the cause must come, not the end of the window
   job_ = std::make_unique<TestJob>(3);
-  job_->world().rules[0].operation_error = absl::UnavailableError("lost contact with rank 1: connection reset");
+  job_->world().rules[0].operation_error =
+      absl::UnavailableError("lost contact with rank 1: connection reset");
   Acquire(spec);
   absl::Status failed;
   std::thread rank0([&] { failed = AllReduce(leases_[0]); });
@@ -298,10 +313,13 @@ TEST_F(GroupTest, ATransportErrorWithoutACauseIsReportedAsWhatItIs) {
   GroupSpec spec = TestJob::Spec();
   spec.cause_window = absl::Milliseconds(20);
   job_ = std::make_unique<TestJob>(2);
-  job_->world().rules[0].operation_error = absl::UnavailableError("lost contact with rank 1: connection reset");
+  job_->world().rules[0].operation_error =
+      absl::UnavailableError("lost contact with rank 1: connection reset");
   Acquire(spec);
-  EXPECT_EQ(Message(AllReduce(leases_[0])), "all_reduce #1 of train/1: lost contact with rank 1: connection reset");
-  EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr("of train/1: lost contact with rank 1: connection reset"));
+  EXPECT_EQ(Message(AllReduce(leases_[0])),
+            "all_reduce #1 of train/1: lost contact with rank 1: connection reset");
+  EXPECT_THAT(Message(AllReduce(leases_[1])),
+              HasSubstr("of train/1: lost contact with rank 1: connection reset"));
 }
 
 TEST_F(GroupTest, ClosingAPoolClosesItsGroupsOnEveryRank) {

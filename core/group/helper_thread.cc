@@ -9,12 +9,14 @@ namespace muster {
 
 absl::Status HelperThread::Start(absl::AnyInvocable<void()> task) {
   Join();
-  // The one library call here that throws: std::thread reports a system without threads left by an exception.
+  // The one library call here that throws: std::thread reports a system without threads left by an
+  // exception.
   try {
     thread_ = std::thread(std::move(task));
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("no thread could be started: ", error.what(), "; look at the process and memory limits (ulimit -u, cgroup pids.max)"));
+        absl::StrCat("no thread could be started: ", error.what(),
+                     "; look at the process and memory limits (ulimit -u, cgroup pids.max)"));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// Runs what blocks (a backend's Connect, Finalize, the end of its communicator) away from the control thread.
+// Runs what blocks (a backend's Connect, Finalize, the end of its communicator) away from the
+// control thread.
 #ifndef MUSTER_CORE_GROUP_HELPER_THREAD_H_
 #define MUSTER_CORE_GROUP_HELPER_THREAD_H_
 
@@ -9,7 +10,8 @@
 
 namespace muster {
 
-// One task at a time, each on a thread of its own that is joined before the next and in the destructor. Not thread-safe. The destructor must not run on that thread.
+// One task at a time, each on a thread of its own that is joined before the next and in the
+// destructor. Not thread-safe. The destructor must not run on that thread.
 class HelperThread {
  public:
   HelperThread() = default;

@@ -15,7 +15,8 @@
 namespace muster {
 
 // `server` outlives the pool.
-absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size, MemoryStoreServer& server,
+absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size,
+                                                               MemoryStoreServer& server,
                                                                PoolOptions options = {});
 
 }  // namespace muster

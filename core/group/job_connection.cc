@@ -9,8 +9,6 @@
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/store/session_record.h"
 
-
-
 namespace muster {
 
 // Until the tcp store lands, a pool over the network is Unimplemented.
@@ -67,14 +65,17 @@ void JobConnection::StopServing(absl::Time deadline) {
 absl::StatusOr<JobConnection> OpenJobConnection(const World& world, MemoryStoreServer& server) {
   absl::StatusOr<JobConnection> connection = Begin();
   if (!connection.ok()) return connection.status();
-  absl::StatusOr<std::unique_ptr<MemoryStore>> store = server.Connect(Session(world, *connection), connection->control.get());
+  absl::StatusOr<std::unique_ptr<MemoryStore>> store =
+      server.Connect(Session(world, *connection), connection->control.get());
   if (!store.ok()) return store.status();
   connection->store = *std::move(store);
   return connection;
 }
 
-absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration, absl::Duration) {
-  return absl::UnimplementedError(absl::StrCat("no store over the network yet: ", world.store_address));
+absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration,
+                                                absl::Duration) {
+  return absl::UnimplementedError(
+      absl::StrCat("no store over the network yet: ", world.store_address));
 }
 
 }  // namespace muster

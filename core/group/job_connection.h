@@ -24,7 +24,8 @@ struct JobConnection {
   JobConnection& operator=(JobConnection&&) noexcept;
   ~JobConnection();
 
-  // Ends the session's server, if this rank has it, once every session has ended or at `deadline`: the store's host leaves last.
+  // Ends the session's server, if this rank has it, once every session has ended or at `deadline`:
+  // the store's host leaves last.
   void StopServing(absl::Time deadline);
 
   std::unique_ptr<ControlThread> control;
@@ -37,8 +38,10 @@ struct JobConnection {
   std::string bind_address = "127.0.0.1";
 };
 
-// Joins the job of `world`: serves its store where the world says so, and opens a session in it. Errors name the address, what was seen and what to do.
-absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration connect_timeout, absl::Duration heartbeat_timeout);
+// Joins the job of `world`: serves its store where the world says so, and opens a session in it.
+// Errors name the address, what was seen and what to do.
+absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration connect_timeout,
+                                                absl::Duration heartbeat_timeout);
 
 // For tests whose ranks are threads of one process: a session in `server`, which outlives it.
 absl::StatusOr<JobConnection> OpenJobConnection(const World& world, MemoryStoreServer& server);

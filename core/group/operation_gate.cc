@@ -19,13 +19,15 @@ absl::Status OperationGate::Blocked(int64_t number, Kind kind) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OperationGate::Ticket> OperationGate::Enter(absl::string_view name, Kind kind, Mode mode) {
+absl::StatusOr<OperationGate::Ticket> OperationGate::Enter(absl::string_view name, Kind kind,
+                                                           Mode mode) {
   absl::MutexLock lock(&mutex_);
   const int64_t number = kind == Kind::kCollective ? issued_ + 1 : issued_;
   if (absl::Status blocked = Blocked(number, kind); !blocked.ok()) return blocked;
   if (blocking_ > 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "another thread is in ", inside_.front(), "; a group takes one operation at a time, since ranks would order two differently"));
+        "another thread is in ", inside_.front(),
+        "; a group takes one operation at a time, since ranks would order two differently"));
   }
   Ticket ticket;
   ticket.kind = kind;
@@ -46,7 +48,8 @@ void OperationGate::Leave(const Ticket& ticket) {
     --(ticket.mode == Mode::kBlocking ? blocking_ : queued_);
     inside_.pop_front();  // they leave in the order in which they came
     completed_ = ticket.number;
-    if (draining_ && blocking_ + queued_ == 0 && completed_ >= limit_) drained = std::exchange(drained_, nullptr);
+    if (draining_ && blocking_ + queued_ == 0 && completed_ >= limit_)
+      drained = std::exchange(drained_, nullptr);
     completed = completed_;
   }
   if (drained) drained(completed);
@@ -62,7 +65,8 @@ int64_t OperationGate::Seal(std::string closed_by) {
   return issued_;
 }
 
-bool OperationGate::Drain(int64_t sequence, std::string closed_by, absl::AnyInvocable<void(int64_t)> done) {
+bool OperationGate::Drain(int64_t sequence, std::string closed_by,
+                          absl::AnyInvocable<void(int64_t)> done) {
   int64_t completed = 0;
   {
     absl::MutexLock lock(&mutex_);

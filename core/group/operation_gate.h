@@ -1,7 +1,8 @@
 // Which operations of a group may start, and what number each has.
 //
-// A group takes one operation at a time, in the order of calls; collectives are numbered, because that number is what the ranks agree on when they
-// close. The gate knows no communicator and no thread: it says yes or no, counts, and tells when a close has drained.
+// A group takes one operation at a time, in the order of calls; collectives are numbered, because
+// that number is what the ranks agree on when they close. The gate knows no communicator and no
+// thread: it says yes or no, counts, and tells when a close has drained.
 #ifndef MUSTER_CORE_GROUP_OPERATION_GATE_H_
 #define MUSTER_CORE_GROUP_OPERATION_GATE_H_
 
@@ -32,8 +33,9 @@ class OperationGate {
   struct Ticket {
     Kind kind = Kind::kCollective;
     Mode mode = Mode::kBlocking;
-    int64_t number = 0;  // of the collective; a point-to-point operation has that of the last collective
-    std::string label;   // "all_reduce #41", "send"
+    int64_t number =
+        0;  // of the collective; a point-to-point operation has that of the last collective
+    std::string label;  // "all_reduce #41", "send"
   };
 
   // `why`: the answer to every operation before Open. Not OK.
@@ -41,17 +43,22 @@ class OperationGate {
 
   void Open();
 
-  // Lets an operation in. Errors: what Refuse said; FailedPrecondition when it is beyond what a close still allows, or when another operation is running whose order
-  // with this one the ranks could not agree on. A blocking operation behind queued ones must join the queue: mode then comes back as kQueued.
+  // Lets an operation in. Errors: what Refuse said; FailedPrecondition when it is beyond what a
+  // close still allows, or when another operation is running whose order with this one the ranks
+  // could not agree on. A blocking operation behind queued ones must join the queue: mode then
+  // comes back as kQueued.
   absl::StatusOr<Ticket> Enter(absl::string_view name, Kind kind, Mode mode);
   void Leave(const Ticket& ticket);
 
-  // Lets nothing in any more until Drain says otherwise; gives the number of the last collective that was.
+  // Lets nothing in any more until Drain says otherwise; gives the number of the last collective
+  // that was.
   int64_t Seal(std::string closed_by);
 
-  // From now on only collectives up to `sequence` are let in; `closed_by` ("rank 0 closed after #41") answers the others. `done` runs once, with the number of the last
-  // collective: inside this call or inside the Leave that drains the gate. A second Drain replaces sequence, reason and `done`. False when an operation beyond
-  // `sequence` has been let in already and is not finished: it will never finish by itself.
+  // From now on only collectives up to `sequence` are let in; `closed_by` ("rank 0 closed after
+  // #41") answers the others. `done` runs once, with the number of the last collective: inside this
+  // call or inside the Leave that drains the gate. A second Drain replaces sequence, reason and
+  // `done`. False when an operation beyond `sequence` has been let in already and is not finished:
+  // it will never finish by itself.
   bool Drain(int64_t sequence, std::string closed_by, absl::AnyInvocable<void(int64_t)> done);
 
   // For good: every later Enter gets `why`. The first refusal stays unless `replace`.

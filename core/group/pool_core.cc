@@ -7,13 +7,15 @@
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 namespace {
 
-// What "auto" prefers, best first; backends that are not named here come after these, in the order of their names.
+// What "auto" prefers, best first; backends that are not named here come after these, in the order
+// of their names.
 std::vector<std::string> PreferredBackends(Device device) {
   if (device.type == Device::Type::kCuda) return {"nccl"};
   return {"gloo", "reference"};
@@ -22,19 +24,22 @@ std::vector<std::string> PreferredBackends(Device device) {
 std::vector<std::string> Offers(const BackendRegistry& backends, const GroupSpec& spec) {
   std::vector<std::string> candidates = PreferredBackends(spec.device);
   for (const std::string& name : backends.Names()) {
-    if (std::find(candidates.begin(), candidates.end(), name) == candidates.end()) candidates.push_back(name);
+    if (std::find(candidates.begin(), candidates.end(), name) == candidates.end())
+      candidates.push_back(name);
   }
   std::vector<std::string> offers;
   for (const std::string& name : candidates) {
     absl::StatusOr<Backend*> backend = backends.Find(name);
-    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok()) offers.push_back(name);
+    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok())
+      offers.push_back(name);
   }
   return offers;
 }
 
 }  // namespace
 
-LeaseRecord::LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime, uint64_t id, const GroupSpec& spec)
+LeaseRecord::LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime,
+                         uint64_t id, const GroupSpec& spec)
     : core_(std::move(core)),
       runtime_(std::move(runtime)),
       id_(id),
@@ -69,9 +74,12 @@ absl::Status PoolCore::Join() {
     });
   });
   absl::MutexLock lock(&joined->mutex);
-  const auto done = [&joined]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return joined->status.has_value(); };
-  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout)) return *joined->status;
-  return absl::DeadlineExceededError(absl::StrCat("the store at ", world_.store_address, " did not answer within ",
+  const auto done = [&joined]()
+                        ABSL_NO_THREAD_SAFETY_ANALYSIS { return joined->status.has_value(); };
+  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout))
+    return *joined->status;
+  return absl::DeadlineExceededError(absl::StrCat("the store at ", world_.store_address,
+                                                  " did not answer within ",
                                                   absl::FormatDuration(options_.connect_timeout)));
 }
 
@@ -90,14 +98,16 @@ NamedGroup PoolCore::Look(const GroupSpec& spec) const {
 }
 
 std::string PoolCore::JoinHolders(const std::vector<Holder>& holders) {
-  return absl::StrJoin(holders, ", ", [](std::string* out, const Holder& holder) { out->append(holder.where); });
+  return absl::StrJoin(holders, ", ",
+                       [](std::string* out, const Holder& holder) { out->append(holder.where); });
 }
 
 std::string PoolCore::Holders() const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::string> all;
   for (const auto& [name, entry] : entries_) {
-    if (!entry.holders.empty()) all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+    if (!entry.holders.empty())
+      all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
   }
   return absl::StrJoin(all, ", ");
 }
@@ -105,7 +115,8 @@ std::string PoolCore::Holders() const {
 absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocation where) {
   if (forked()) {
     return absl::FailedPreconditionError(
-        "Acquire in a forked child: the pool belongs to the process that made it; make the pool after fork, or exec");
+        "Acquire in a forked child: the pool belongs to the process that made it; make the pool "
+        "after fork, or exec");
   }
   if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
   // What is waited for ends by itself: a set-up, a close or a vote of this name.
@@ -115,7 +126,8 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
     std::string difference;
     {
       absl::MutexLock lock(&mutex_);
-      if (closed_) return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
+      if (closed_)
+        return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
       const NamedGroup group = Look(spec);
       const AcquireDecision decision = DecideAcquire(group);
       switch (decision.kind) {
@@ -126,10 +138,13 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           return decision.why;
         case AcquireDecision::Kind::kWait: {
           const uint64_t seen = version_;
-          const auto moved = [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen || closed_; };
+          const auto moved = [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+            return version_ != seen || closed_;
+          };
           if (!mutex_.AwaitWithTimeout(absl::Condition(&moved), deadline - MonotonicNow())) {
-            return absl::DeadlineExceededError(absl::StrCat("group '", group.id, "' was ", Name(group.state), " for longer than ",
-                                                            absl::FormatDuration(spec.setup_timeout), " (setup_timeout)"));
+            return absl::DeadlineExceededError(
+                absl::StrCat("group '", group.id, "' was ", Name(group.state), " for longer than ",
+                             absl::FormatDuration(spec.setup_timeout), " (setup_timeout)"));
           }
           continue;
         }
@@ -148,7 +163,8 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
       }
     }
     if (to_replace == nullptr) return Create(spec, where);
-    if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok()) return status;
+    if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok())
+      return status;
   }
 }
 
@@ -168,7 +184,9 @@ absl::StatusOr<GroupLease> PoolCore::Create(const GroupSpec& spec, SourceLocatio
     ++version_;
     return ready;
   }
-  if (!ours) return absl::FailedPreconditionError(absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
+  if (!ours)
+    return absl::FailedPreconditionError(
+        absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
   return AddHolder(it->second, spec, where);
 }
 
@@ -185,10 +203,13 @@ absl::Status PoolCore::Propose(std::shared_ptr<GroupRuntime> runtime, const std:
   });
   absl::MutexLock lock(&mutex_);
   // Bounded by the protocol: the vote ends, or the group does.
-  const auto settled = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !refusal->why.ok() || IsTerminal(runtime->state()) || closed_; };
+  const auto settled = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return !refusal->why.ok() || IsTerminal(runtime->state()) || closed_;
+  };
   uint64_t seen = version_;
   while (!settled()) {
-    const auto moved = [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
+    const auto moved = [this, seen]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
     mutex_.Await(absl::Condition(&moved));
     seen = version_;
   }
@@ -239,9 +260,11 @@ Introduction PoolCore::Introduce(const GroupSpec& spec) const {
   introduction.pid = connection_.pid;
   introduction.identity = spec.Identity();
   introduction.offers = Offers(backends_, spec);
-  if (spec.backend != "auto") {
+  introduction.refusal = HitFault(FaultPoint::kPoolRendezvous, world_.rank);
+  if (introduction.refusal.ok() && spec.backend != "auto") {
     absl::StatusOr<Backend*> backend = backends_.Find(spec.backend);
-    introduction.refusal = backend.ok() ? (*backend)->Check(spec.device, spec.backend_options) : backend.status();
+    introduction.refusal =
+        backend.ok() ? (*backend)->Check(spec.device, spec.backend_options) : backend.status();
   }
   return introduction;
 }
@@ -256,7 +279,8 @@ std::shared_ptr<GroupRuntime> PoolCore::RemoveHolder(const LeaseRecord& lease) {
   ++version_;
   for (auto& [name, entry] : entries_) {
     if (entry.runtime.get() != &lease.runtime()) continue;
-    auto holder = std::find_if(entry.holders.begin(), entry.holders.end(), [&](const Holder& h) { return h.id == lease.id(); });
+    auto holder = std::find_if(entry.holders.begin(), entry.holders.end(),
+                               [&](const Holder& h) { return h.id == lease.id(); });
     if (holder == entry.holders.end()) return nullptr;
     entry.holders.erase(holder);
     return entry.holders.empty() ? entry.runtime : nullptr;
@@ -273,11 +297,14 @@ void PoolCore::Release(LeaseRecord& lease) {
   }
   if (last == nullptr || !options_.close_idle_groups) return;
   last->BeginClose(lease.close_timeout());
-  if (absl::Status status = last->WaitTerminal(); !status.ok()) LOG(WARNING) << "closing idle group " << last->id() << ": " << status.message();
+  if (absl::Status status = last->WaitTerminal(); !status.ok())
+    LOG(WARNING) << "closing idle group " << last->id() << ": " << status.message();
 }
 
 absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout) {
-  if (forked()) return absl::FailedPreconditionError("Close in a forked child: the group belongs to the parent");
+  if (forked())
+    return absl::FailedPreconditionError(
+        "Close in a forked child: the group belongs to the parent");
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [name, entry] : entries_) {
@@ -287,8 +314,9 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
         if (holder.id != lease.id()) others.push_back(holder);
       }
       if (!others.empty()) {
-        return absl::FailedPreconditionError(absl::StrCat("Close of ", lease.runtime().id(), ": it is held by ", JoinHolders(others),
-                                                          " too; only the last holder closes, so use Release"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("Close of ", lease.runtime().id(), ": it is held by ", JoinHolders(others),
+                         " too; only the last holder closes, so use Release"));
       }
     }
     RemoveHolder(lease);
@@ -299,8 +327,10 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
 
 void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
   if (forked()) return;
-  lease.runtime().BeginAbort(absl::Status(cause.ok() ? absl::StatusCode::kAborted : cause.code(),
-                                          absl::StrCat("rank ", world_.rank, " left: \"", cause.ok() ? "no cause given" : cause.message(), "\"")));
+  lease.runtime().BeginAbort(
+      absl::Status(cause.ok() ? absl::StatusCode::kAborted : cause.code(),
+                   absl::StrCat("rank ", world_.rank, " left: \"",
+                                cause.ok() ? "no cause given" : cause.message(), "\"")));
   // Bounded: never waits for a peer.
   lease.runtime().WaitTerminal().IgnoreError();
 }
@@ -338,11 +368,13 @@ void PoolCore::OnTransition(const TransitionEvent& event) {
     ++statistics_.groups_created;
     statistics_.last_create = event.at - began_[name];
   }
-  if ((event.to == GroupState::kDraining && event.from == GroupState::kReady) || event.event == GroupEvent::kFailed) {
+  if ((event.to == GroupState::kDraining && event.from == GroupState::kReady) ||
+      event.event == GroupEvent::kFailed) {
     ending_.insert({name, event.at});
   }
   if (IsTerminal(event.to)) {
-    ++(event.to == GroupState::kDestroyed ? statistics_.groups_destroyed : statistics_.groups_aborted);
+    ++(event.to == GroupState::kDestroyed ? statistics_.groups_destroyed
+                                          : statistics_.groups_aborted);
     auto ending = ending_.find(name);
     if (ending != ending_.end()) statistics_.last_destroy = event.at - ending->second;
     ending_.erase(name);
@@ -366,12 +398,14 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
     std::vector<std::string> held;
     for (const auto& [name, entry] : entries_) {
       if (!entry.holders.empty() && !IsTerminal(entry.runtime->state())) {
-        held.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+        held.push_back(
+            absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
       }
     }
     if (!held.empty()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("Close of a pool whose groups are held: ", absl::StrJoin(held, ", "), "; release these leases first, or Abort"));
+          absl::StrCat("Close of a pool whose groups are held: ", absl::StrJoin(held, ", "),
+                       "; release these leases first, or Abort"));
     }
     runtimes = StopAcquiring();
   }
@@ -407,7 +441,8 @@ void PoolCore::Abort(const absl::Status& cause) {
 }
 
 void PoolCore::AbortAtExit() {
-  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " exited while its groups were alive")));
+  Abort(absl::UnavailableError(
+      absl::StrCat("rank ", world_.rank, " exited while its groups were alive")));
 }
 
 void PoolCore::LeaveStore(const std::string& reason, absl::Duration timeout) {

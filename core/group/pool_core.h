@@ -1,4 +1,5 @@
-// What a GroupPool and its leases share: the groups by name, who holds them, and the way to the store.
+// What a GroupPool and its leases share: the groups by name, who holds them, and the way to the
+// store.
 #ifndef MUSTER_CORE_GROUP_POOL_CORE_H_
 #define MUSTER_CORE_GROUP_POOL_CORE_H_
 
@@ -25,7 +26,8 @@ class PoolCore;
 // The pool's side of a lease.
 class LeaseRecord {
  public:
-  LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime, uint64_t id, const GroupSpec& spec);
+  LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime, uint64_t id,
+              const GroupSpec& spec);
 
   PoolCore& core() const { return *core_; }
   GroupRuntime& runtime() const { return *runtime_; }
@@ -45,7 +47,9 @@ class LeaseRecord {
 };
 
 // Thread-safe.
-class PoolCore final : public std::enable_shared_from_this<PoolCore>, public LivePool, private Observer {
+class PoolCore final : public std::enable_shared_from_this<PoolCore>,
+                       public LivePool,
+                       private Observer {
  public:
   PoolCore(const World& world, PoolOptions options, JobConnection connection);
   ~PoolCore() override;
@@ -85,14 +89,18 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>, public Liv
   void OnTransition(const TransitionEvent& event) override;  // of every group here
 
   NamedGroup Look(const GroupSpec& spec) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  GroupLease AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GroupLease AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the holder; gives its runtime when it was the last one.
-  std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::string JoinHolders(const std::vector<Holder>& holders);
   std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec);
   Introduction Introduce(const GroupSpec& spec) const;
-  absl::StatusOr<GroupLease> Create(const GroupSpec& spec, SourceLocation where) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<GroupLease> Create(const GroupSpec& spec, SourceLocation where)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<std::shared_ptr<GroupRuntime>> StopAcquiring();
   void LeaveStore(const std::string& reason, absl::Duration timeout);
 

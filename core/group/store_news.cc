@@ -9,12 +9,14 @@ namespace muster {
 
 void StoreNews::Start(absl::AnyInvocable<void(absl::Status)> ready) {
   ready_ = std::move(ready);
-  session_watch_ = store_->Watch(kSessionKeyPrefix, [self = weak_from_this()](absl::StatusOr<std::vector<WatchEvent>> events) {
-    if (auto news = self.lock()) news->OnSessions(std::move(events));
-  });
-  record_watch_ = store_->Watch(kGroupKeyPrefix, [self = weak_from_this()](absl::StatusOr<std::vector<WatchEvent>> events) {
-    if (auto news = self.lock()) news->OnRecords(std::move(events));
-  });
+  session_watch_ = store_->Watch(
+      kSessionKeyPrefix, [self = weak_from_this()](absl::StatusOr<std::vector<WatchEvent>> events) {
+        if (auto news = self.lock()) news->OnSessions(std::move(events));
+      });
+  record_watch_ = store_->Watch(
+      kGroupKeyPrefix, [self = weak_from_this()](absl::StatusOr<std::vector<WatchEvent>> events) {
+        if (auto news = self.lock()) news->OnRecords(std::move(events));
+      });
 }
 
 void StoreNews::Stop() {
@@ -30,7 +32,8 @@ void StoreNews::Subscribe(const std::string& name, Listener* listener) {
     listener->OnStoreLost(lost_);
     return;
   }
-  if (auto known = records_.find(name); known != records_.end()) listener->OnRecord(known->second.revision, known->second.record);
+  if (auto known = records_.find(name); known != records_.end())
+    listener->OnRecord(known->second.revision, known->second.record);
 }
 
 void StoreNews::TellSessions(Listener* listener) {
@@ -45,10 +48,12 @@ void StoreNews::Unsubscribe(Listener* listener) { listeners_.erase(listener); }
 void StoreNews::OnSessions(absl::StatusOr<std::vector<WatchEvent>> events) {
   if (!events.ok()) return OnLost(events.status());
   for (const WatchEvent& event : *events) {
-    if (event.kind == WatchEvent::Kind::kDelete) continue;  // a session's record stays: it says how it ended
+    if (event.kind == WatchEvent::Kind::kDelete)
+      continue;  // a session's record stays: it says how it ended
     absl::StatusOr<SessionRecord> session = SessionRecord::Decode(event.entry.value);
     if (!session.ok()) {
-      LOG(ERROR) << "the store's '" << event.entry.key << "' is not a session record: " << session.status();
+      LOG(ERROR) << "the store's '" << event.entry.key
+                 << "' is not a session record: " << session.status();
       continue;
     }
     sessions_[session->rank] = *session;
@@ -68,13 +73,15 @@ void StoreNews::OnRecords(absl::StatusOr<std::vector<WatchEvent>> events) {
     if (event.kind == WatchEvent::Kind::kDelete) continue;  // a record is never deleted by us
     absl::StatusOr<GroupRecord> record = GroupRecord::Decode(event.entry.value);
     if (!record.ok()) {
-      LOG(ERROR) << "the store's '" << event.entry.key << "' is not a group record: " << record.status();
+      LOG(ERROR) << "the store's '" << event.entry.key
+                 << "' is not a group record: " << record.status();
       continue;
     }
     records_[name] = Known{event.entry.revision, *record};
     const std::map<Listener*, std::string> listeners = listeners_;
     for (const auto& [listener, wanted] : listeners) {
-      if (wanted == name && listeners_.count(listener) != 0) listener->OnRecord(event.entry.revision, *record);
+      if (wanted == name && listeners_.count(listener) != 0)
+        listener->OnRecord(event.entry.revision, *record);
     }
   }
   have_records_ = true;

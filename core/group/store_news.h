@@ -1,4 +1,5 @@
-// What a rank knows of its peers' sessions and of the groups' records, kept up to date by the store.
+// What a rank knows of its peers' sessions and of the groups' records, kept up to date by the
+// store.
 #ifndef MUSTER_CORE_GROUP_STORE_NEWS_H_
 #define MUSTER_CORE_GROUP_STORE_NEWS_H_
 
@@ -16,8 +17,9 @@
 
 namespace muster {
 
-// One watch on the sessions and one on the records serve all groups of a process, so making a group costs no watch of its own. Lives on the store's executor: every
-// method but the constructor is called there, and so are the listeners.
+// One watch on the sessions and one on the records serve all groups of a process, so making a group
+// costs no watch of its own. Lives on the store's executor: every method but the constructor is
+// called there, and so are the listeners.
 class StoreNews : public std::enable_shared_from_this<StoreNews> {
  public:
   class Listener {
@@ -35,7 +37,8 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
   // Nothing is heard after it.
   void Stop();
 
-  // Tells the record of `name` as far as it is known, and from then on every change of it and of the sessions.
+  // Tells the record of `name` as far as it is known, and from then on every change of it and of
+  // the sessions.
   void Subscribe(const std::string& name, Listener* listener);
   // Tells every session that is known.
   void TellSessions(Listener* listener);

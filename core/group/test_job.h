@@ -1,4 +1,5 @@
-// A job for the tests of this folder: ranks are threads of one process, each with its pool, over one memory store and fake backends.
+// A job for the tests of this folder: ranks are threads of one process, each with its pool, over
+// one memory store and fake backends.
 #ifndef MUSTER_CORE_GROUP_TEST_JOB_H_
 #define MUSTER_CORE_GROUP_TEST_JOB_H_
 
@@ -21,14 +22,16 @@ class TestJob {
  public:
   explicit TestJob(int size, PoolOptions options = {}) : server_({size}), size_(size) {
     backends_.Register("fake", std::make_unique<FakeBackend>("fake", &world_), __FILE__, __LINE__);
-    backends_.Register("other", std::make_unique<FakeBackend>("other", &world_), __FILE__, __LINE__);
+    backends_.Register("other", std::make_unique<FakeBackend>("other", &world_), __FILE__,
+                       __LINE__);
     options.backends = &backends_;
     options_ = options;
     for (int rank = 0; rank < size; ++rank) pools_.push_back(NewPool(rank));
   }
 
   std::unique_ptr<GroupPool> NewPool(int rank) {
-    absl::StatusOr<std::unique_ptr<GroupPool>> pool = CreateInProcessPool(rank, size_, server_, options_);
+    absl::StatusOr<std::unique_ptr<GroupPool>> pool =
+        CreateInProcessPool(rank, size_, server_, options_);
     EXPECT_TRUE(pool.ok()) << pool.status();
     return pool.ok() ? *std::move(pool) : nullptr;
   }

@@ -29,7 +29,8 @@ std::string LiveGroup::ToString() const {
 }
 
 LivePools& LivePools::Global() {
-  static LivePools* const pools = new LivePools;  // outlives everything that static destruction may still run
+  static LivePools* const pools =
+      new LivePools;  // outlives everything that static destruction may still run
   return *pools;
 }
 
@@ -38,7 +39,9 @@ void LivePools::Add(LivePool* pool) {
     hook_owner = getpid();
     return std::atexit(AbortAllAtExit) == 0;
   }();
-  if (!hook_installed) LOG(ERROR) << "no room for an exit hook: groups that are alive at exit are not aborted in good order";
+  if (!hook_installed)
+    LOG(ERROR)
+        << "no room for an exit hook: groups that are alive at exit are not aborted in good order";
   absl::MutexLock lock(&mutex_);
   pools_.push_back(pool);
 }
@@ -60,7 +63,8 @@ std::vector<LiveGroup> LivePools::All() const {
 void LivePools::AbortAll() {
   absl::MutexLock lock(&mutex_);
   for (LivePool* pool : pools_) {
-    for (const LiveGroup& group : pool->LiveGroups()) LOG(WARNING) << "alive at exit, aborted: group " << group.ToString();
+    for (const LiveGroup& group : pool->LiveGroups())
+      LOG(WARNING) << "alive at exit, aborted: group " << group.ToString();
     pool->AbortAtExit();
   }
   pools_.clear();

@@ -1,6 +1,8 @@
-// Which groups of this process are alive: for tests that look for leaks, for `LiveGroups`, and for the end of the process.
+// Which groups of this process are alive: for tests that look for leaks, for `LiveGroups`, and for
+// the end of the process.
 //
-// This holds the one list of live pools. Return from main and exit() run a hook that aborts whatever is still in it (L6), with one line a group in the log.
+// This holds the one list of live pools. Return from main and exit() run a hook that aborts
+// whatever is still in it (L6), with one line a group in the log.
 #ifndef MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 #define MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 
@@ -33,7 +35,8 @@ class LivePool {
  public:
   virtual ~LivePool() = default;
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
-  // The process ends: abort everything, within the pool's close_timeout. Never called in a forked child.
+  // The process ends: abort everything, within the pool's close_timeout. Never called in a forked
+  // child.
   virtual void AbortAtExit() = 0;
 };
 

@@ -5,8 +5,8 @@
 namespace muster {
 
 std::string TransitionEvent::ToString() const {
-  return absl::StrCat(group, " rank ", rank, ": ", Name(from), " -> ", Name(to), " (", Name(event), ")",
-                      cause.ok() ? "" : absl::StrCat(": ", cause.message()));
+  return absl::StrCat(group, " rank ", rank, ": ", Name(from), " -> ", Name(to), " (", Name(event),
+                      ")", cause.ok() ? "" : absl::StrCat(": ", cause.message()));
 }
 
 }  // namespace muster

@@ -22,7 +22,8 @@ struct TransitionEvent {
   std::string ToString() const;  // "train/1 rank 0: ready -> draining (close requested)"
 };
 
-// Called on the control thread, in the order of the transitions: must not block. Thread-safe where several pools share one.
+// Called on the control thread, in the order of the transitions: must not block. Thread-safe where
+// several pools share one.
 class Observer {
  public:
   virtual ~Observer() = default;
