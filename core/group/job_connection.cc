@@ -5,17 +5,14 @@
 #include <random>
 #include <utility>
 
+#include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/tcp_store.h"
+#include "muster/core/store/tcp_store_server.h"
 
 namespace muster {
-
-// Until the tcp store lands, a pool over the network is Unimplemented.
-class TcpStoreServer {
- public:
-  void Stop(absl::Time) {}
-};
 
 namespace {
 
@@ -59,7 +56,10 @@ JobConnection& JobConnection::operator=(JobConnection&&) noexcept = default;
 JobConnection::~JobConnection() = default;
 
 void JobConnection::StopServing(absl::Time deadline) {
-  if (tcp_server != nullptr) tcp_server->Stop(deadline);
+  if (tcp_server == nullptr) return;
+  if (absl::Status stopped = tcp_server->Stop(deadline); !stopped.ok()) {
+    LOG(WARNING) << "the job's store ended before its sessions did: " << stopped.message();
+  }
 }
 
 absl::StatusOr<JobConnection> OpenJobConnection(const World& world, MemoryStoreServer& server) {
@@ -72,10 +72,44 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, MemoryStoreS
   return connection;
 }
 
-absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration,
-                                                absl::Duration) {
-  return absl::UnimplementedError(
-      absl::StrCat("no store over the network yet: ", world.store_address));
+absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration connect_timeout,
+                                                absl::Duration heartbeat_timeout) {
+  absl::StatusOr<JobConnection> connection = Begin();
+  if (!connection.ok()) return connection.status();
+  const SessionInfo session = Session(world, *connection);
+
+  if (world.store_address.empty()) {  // a world of one rank
+    connection->memory_server =
+        std::make_unique<MemoryStoreServer>(MemoryStoreServer::Options{world.size});
+    absl::StatusOr<std::unique_ptr<MemoryStore>> store =
+        connection->memory_server->Connect(session, connection->control.get());
+    if (!store.ok()) return store.status();
+    connection->store = *std::move(store);
+    return connection;
+  }
+
+  if (!world.serve_address.empty()) {
+    TcpStoreServer::Options options;
+    options.world_size = world.size;
+    options.address = world.serve_address;
+    options.token = world.token;
+    options.served_by = absl::StrCat("rank ", world.rank, ", host ", connection->host, ", pid ",
+                                     connection->pid);
+    absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
+    if (!server.ok()) return server.status();
+    connection->tcp_server = *std::move(server);
+  }
+  TcpStore::Options options;
+  options.address = world.store_address;
+  options.token = world.token;
+  options.session = session;
+  options.heartbeat_timeout = heartbeat_timeout;
+  options.deadline = MonotonicNow() + connect_timeout;
+  options.control_thread = connection->control.get();
+  absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(options);
+  if (!store.ok()) return store.status();
+  connection->store = *std::move(store);
+  return connection;
 }
 
 }  // namespace muster

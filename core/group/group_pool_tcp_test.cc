@@ -1,0 +1,119 @@
+// A pool joins its job over the network: by a launcher's store, or by the one that rank 0 serves.
+#include <memory>
+#include <thread>  // NOLINT(build/c++11): ranks are threads here
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/group/fake_backend.h"
+#include "muster/core/group/group_pool.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/core/store/tcp_store_server.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GroupPoolTcpTest : public ::testing::Test {
+ protected:
+  GroupPoolTcpTest() {
+    backends_.Register("fake", std::make_unique<FakeBackend>("fake", &fakes_), __FILE__, __LINE__);
+    options_.backends = &backends_;
+    options_.connect_timeout = absl::Seconds(10) * TimeoutScale();
+  }
+
+  static World RankOf(int rank, int size, const std::string& address) {
+    World world;
+    world.rank = world.local_rank = rank;
+    world.size = world.local_size = size;
+    world.store_address = address;
+    world.launcher = "test";
+    return world;
+  }
+
+  // Makes a group over all ranks, uses it and closes it.
+  void UseGroup(const World& world) {
+    absl::StatusOr<std::unique_ptr<GroupPool>> pool = GroupPool::Create(world, options_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    GroupSpec spec;
+    spec.name = "train";
+    absl::StatusOr<GroupLease> lease = (*pool)->Acquire(spec);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    float value = 1;
+    EXPECT_TRUE((*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
+    EXPECT_EQ(value, world.size);
+    EXPECT_TRUE(lease->Close().ok());
+    lease->Release();
+    EXPECT_TRUE((*pool)->Close(absl::Seconds(5) * TimeoutScale()).ok());
+  }
+
+  FakeWorld fakes_;
+  BackendRegistry backends_;
+  PoolOptions options_;
+};
+
+TEST_F(GroupPoolTcpTest, RanksMeetInTheLaunchersStore) {
+  TcpStoreServer::Options server_options;
+  server_options.world_size = 3;
+  auto server = TcpStoreServer::Start(server_options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] { UseGroup(RankOf(rank, 3, (*server)->address())); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST_F(GroupPoolTcpTest, RankZeroServesTheStoreAndLeavesLast) {
+  // A port that is surely free: the one that a server has just given back.
+  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  const std::string address = (*probe)->address();
+  probe->reset();
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      World world = RankOf(rank, 2, address);
+      if (rank == 0) world.serve_address = address;
+      UseGroup(world);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST_F(GroupPoolTcpTest, APortThatIsTakenIsNamed) {
+  auto holder = TcpStoreServer::Start(TcpStoreServer::Options());
+  ASSERT_TRUE(holder.ok()) << holder.status();
+  World world = RankOf(0, 2, (*holder)->address());
+  world.serve_address = (*holder)->address();
+  const absl::Status status = GroupPool::Create(world, options_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr((*holder)->address()));
+}
+
+TEST_F(GroupPoolTcpTest, AnotherWorldSizeAndASecondRankOfOneNumberAreRefusedAtOnce) {
+  TcpStoreServer::Options server_options;
+  server_options.world_size = 2;
+  auto server = TcpStoreServer::Start(server_options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const absl::Status size =
+      GroupPool::Create(RankOf(0, 3, (*server)->address()), options_).status();
+  EXPECT_EQ(size.code(), absl::StatusCode::kInvalidArgument) << size;
+  auto first = GroupPool::Create(RankOf(1, 2, (*server)->address()), options_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status twice =
+      GroupPool::Create(RankOf(1, 2, (*server)->address()), options_).status();
+  EXPECT_EQ(twice.code(), absl::StatusCode::kAlreadyExists) << twice;
+  EXPECT_THAT(std::string(twice.message()), HasSubstr("rank 1"));
+}
+
+TEST_F(GroupPoolTcpTest, AStoreThatIsNotThereIsNamedAfterTheTimeout) {
+  options_.connect_timeout = absl::Milliseconds(50);
+  const absl::Status status = GroupPool::Create(RankOf(0, 2, "127.0.0.1:1"), options_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace muster
