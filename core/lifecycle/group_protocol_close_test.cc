@@ -16,9 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kClose = ProtocolDriver::kClose;
 
-std::string CauseOf(const ProtocolDriver& driver) {
-  return std::string(driver.protocol.cause().message());
-}
+std::string CauseOf(const ProtocolDriver& driver) { return std::string(driver.protocol.cause().message()); }
 
 TEST(GroupProtocolCloseTest, TheOwnerDrainsTellsAndVotesAndFinalizes) {
   ProtocolDriver driver;
@@ -89,8 +87,7 @@ TEST(GroupProtocolCloseTest, ADrainThatWasReportedForTheOwnNumberIsNotTakenForTh
   EXPECT_TRUE(driver.Did<action::Vote>());
 }
 
-// L3: it has said "closed after #41" to its callers, so it cannot take part in #42 that the peer
-// waits for.
+// L3: it has said "closed after #41" to its callers, so it cannot take part in #42 that the peer waits for.
 TEST(GroupProtocolCloseTest, CloseAtDifferentNumbersThatCannotBothFinishFailsAtOnceAndSaysSo) {
   ProtocolDriver driver;
   driver.ToReady();
@@ -101,8 +98,7 @@ TEST(GroupProtocolCloseTest, CloseAtDifferentNumbersThatCannotBothFinishFailsAtO
   driver.AnswerWrite();  // the cause
   EXPECT_EQ(driver.record.cause.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(CauseOf(driver),
-            "rank 1 closed after #43 and rank 0 closed after #41 of 'train/1': the ranks did not "
-            "do the same work");
+            "rank 1 closed after #43 and rank 0 closed after #41 of 'train/1': the ranks did not do the same work");
 }
 
 TEST(GroupProtocolCloseTest, AnOwnerThatClosesBeforeTheNumberOfItsPeerFailsAtOnceToo) {
@@ -111,8 +107,7 @@ TEST(GroupProtocolCloseTest, AnOwnerThatClosesBeforeTheNumberOfItsPeerFailsAtOnc
   driver.PeerIntends(CloseIntent::Kind::kClose, 1, 43);
   driver.Take(driver.protocol.Close(driver.now, kClose, 41));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
-  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
-              HasSubstr("rank 1 closed after #43 and rank 0 closed after #41"));
+  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()), HasSubstr("rank 1 closed after #43 and rank 0 closed after #41"));
 }
 
 TEST(GroupProtocolCloseTest, AnOwnerThatReachesTheNumberOfItsPeerMayCloseToo) {
@@ -136,8 +131,7 @@ TEST(GroupProtocolCloseTest, CloseAgainChangesNothingButMayShortenTheTime) {
 }
 
 TEST(GroupProtocolCloseTest, CloseInEveryLaterStateIsIgnored) {
-  for (auto way : {&ProtocolDriver::ToClosing, &ProtocolDriver::ToDestroyed,
-                   &ProtocolDriver::ToAborting, &ProtocolDriver::ToAborted}) {
+  for (auto way : {&ProtocolDriver::ToClosing, &ProtocolDriver::ToDestroyed, &ProtocolDriver::ToAborting, &ProtocolDriver::ToAborted}) {
     ProtocolDriver driver;
     (driver.*way)();
     const GroupState before = driver.protocol.state();
@@ -196,8 +190,7 @@ TEST(GroupProtocolCloseTest, ACloseThatDoesNotEndInTimeBecomesAnAbortThatSaysWho
     EXPECT_EQ(driver.now, absl::FromUnixSeconds(1000) + kClose);
     EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
     EXPECT_EQ(driver.The<action::AbortBackend>().cause.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
-                HasSubstr(test.message));
+    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()), HasSubstr(test.message));
   }
 }
 
@@ -238,10 +231,8 @@ TEST(GroupProtocolCloseTest, VotesThatCannotBeReadOrFailEndInAnAbort) {
 
   ProtocolDriver withdrawn;
   withdrawn.ToVoting();
-  withdrawn.Take(
-      withdrawn.protocol.OnVotes(withdrawn.now, absl::AbortedError("rank 1 withdrew: boom")));
-  EXPECT_FALSE(withdrawn.Did<action::CauseResolved>())
-      << "rank 1 has a cause of its own, and it is on its way";
+  withdrawn.Take(withdrawn.protocol.OnVotes(withdrawn.now, absl::AbortedError("rank 1 withdrew: boom")));
+  EXPECT_FALSE(withdrawn.Did<action::CauseResolved>()) << "rank 1 has a cause of its own, and it is on its way";
 }
 
 // --- replacement
@@ -280,11 +271,9 @@ TEST(GroupProtocolReplaceTest, ARefusalNamesTheHoldersAndTheDifferenceAndTheGrou
   driver.AnswerWrite();
   driver.Take(driver.protocol.OnHolders(""));
   driver.Take(driver.protocol.OnVotes(driver.now, driver.Votes({"", "trainer.cc:88"})));
-  EXPECT_EQ(driver.The<action::ProposalRefused>().why.code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(driver.The<action::ProposalRefused>().why.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(driver.The<action::ProposalRefused>().why.message()),
-              AllOf(HasSubstr("'train/1'"), HasSubstr("rank 1 (trainer.cc:88)"),
-                    HasSubstr("rank 0 wants another one"),
+              AllOf(HasSubstr("'train/1'"), HasSubstr("rank 1 (trainer.cc:88)"), HasSubstr("rank 0 wants another one"),
                     HasSubstr("backend: gloo here, reference wanted")));
   EXPECT_EQ(driver.protocol.state(), GroupState::kReady);
   EXPECT_FALSE(driver.protocol.voting());
@@ -343,14 +332,12 @@ TEST(GroupProtocolReplaceTest, AProposalThatIsNotAnsweredInTimeBecomesAnAbort) {
   driver.Take(driver.protocol.Propose(driver.now, "backend"));
   driver.Wake();
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
-  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
-              HasSubstr("was not answered in time"));
+  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()), HasSubstr("was not answered in time"));
 }
 
 TEST(GroupProtocolReplaceTest, AProposalOutsideReadyIsIgnored) {
-  for (auto way :
-       {&ProtocolDriver::ToRendezvous, &ProtocolDriver::ToConfirming, &ProtocolDriver::ToDraining,
-        &ProtocolDriver::ToClosing, &ProtocolDriver::ToAborted}) {
+  for (auto way : {&ProtocolDriver::ToRendezvous, &ProtocolDriver::ToConfirming, &ProtocolDriver::ToDraining,
+                   &ProtocolDriver::ToClosing, &ProtocolDriver::ToAborted}) {
     ProtocolDriver driver(/*rank=*/1);
     (driver.*way)();
     driver.Take(driver.protocol.Propose(driver.now, "backend"));

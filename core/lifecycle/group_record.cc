@@ -44,8 +44,7 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
     JsonFields nested("intent", fields.Object("intent"));
     CloseIntent intent;
     intent.number = nested.IntUpTo("number", kMax);
-    intent.kind =
-        nested.IntUpTo("replace", 1) == 1 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
+    intent.kind = nested.IntUpTo("replace", 1) == 1 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
     intent.rank = static_cast<int>(nested.IntUpTo("rank", std::numeric_limits<int>::max()));
     intent.sequence = nested.IntUpTo("sequence", kMax);
     intent.wanted = nested.String("wanted");
@@ -57,9 +56,7 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
   return record;
 }
 
-std::string CloseVote::Encode() const {
-  return Dump({{"sequence", sequence}, {"holders", lifecycle_internal::Bounded(holders)}});
-}
+std::string CloseVote::Encode() const { return Dump({{"sequence", sequence}, {"holders", lifecycle_internal::Bounded(holders)}}); }
 
 absl::StatusOr<CloseVote> CloseVote::Decode(absl::string_view text) {
   JsonFields fields("close vote", text);

@@ -76,6 +76,26 @@ TEST(ControlThreadTest, PostNeverRunsTheTaskInsideTheCall) {
   EXPECT_FALSE(control->RunsHere());
 }
 
+// News of one event must not overtake the answer that was produced before it, whoever posted which.
+TEST(ControlThreadTest, WhatATaskPostsIsNotOvertakenByWhatOthersPostAfterIt) {
+  auto control = StartOrDie();
+  std::vector<int> order;
+  absl::Notification posted_inside, posted_outside, done;
+  control->Post([&] {
+    control->Post([&] { order.push_back(1); });
+    posted_inside.Notify();
+    posted_outside.WaitForNotification();  // the task goes on while another thread posts
+  });
+  posted_inside.WaitForNotification();
+  control->Post([&] {
+    order.push_back(2);
+    done.Notify();
+  });
+  posted_outside.Notify();
+  done.WaitForNotification();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
 TEST(ControlThreadTest, TimersRunInOrderOfTimeAndNotBeforeIt) {
   auto control = StartOrDie();
   absl::Notification done;

@@ -118,8 +118,7 @@ TEST_P(StoreConformanceTest, ConcurrentCompareAndSetLosesNoIncrement) {
         if (!seen.value.empty()) {
           ASSERT_TRUE(absl::SimpleAtoi(seen.value, &count));
         }
-        const auto result =
-            CompareAndSet(*store, "counter", seen.revision, absl::StrCat(count + 1));
+        const auto result = CompareAndSet(*store, "counter", seen.revision, absl::StrCat(count + 1));
         ASSERT_TRUE(result.ok()) << result.status();
         if (result->swapped) ++done;
         seen = result->current;
@@ -393,9 +392,8 @@ TEST_P(StoreConformanceTest, ASecondLiveSessionOfARankIsRefusedNamingBoth) {
   auto store = Connect(1);
   const auto second = harness_->Connect(Info(1, 2));
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(
-      second.status().message(),
-      "rank 1 is already here: host a, pid 101; this is host a, pid 201: start each rank once");
+  EXPECT_EQ(second.status().message(),
+            "rank 1 is already here: host a, pid 101; this is host a, pid 201: start each rank once");
   EXPECT_TRUE(Set(*store, "k", "v").ok());  // the first goes on
 }
 
