@@ -72,10 +72,12 @@ class FakeCommunicator final : public Communicator {
       if (rules_.ignores_abort) return world_->unblocked_;
       return !cause_.ok() || (!blocks && world_->rounds_[key].arrived == size_);
     };
-    if (!world_->mutex_.AwaitWithTimeout(absl::Condition(&over), deadline - MonotonicNow())) {
-      return absl::DeadlineExceededError("other ranks did not come");
+    const bool in_time =
+        world_->mutex_.AwaitWithTimeout(absl::Condition(&over), deadline - MonotonicNow());
+    if (!in_time || !cause_.ok()) {
+      if (!blocks) --world_->rounds_[key].arrived;  // so nobody else completes this round
+      return in_time ? cause_ : absl::DeadlineExceededError("other ranks did not come");
     }
-    if (!cause_.ok()) return cause_;
     FakeWorld::Round& round = world_->rounds_[key];
     if (count > 0) std::memcpy(out, round.sum.data(), count * sizeof(float));
     if (++round.left == size_) world_->rounds_.erase(key);

@@ -220,6 +220,7 @@ TEST_F(GroupTest, AbortWakesABlockedOperationAndTheCauseReachesEveryRank) {
 TEST_F(GroupTest, AfterAnAbortANewGenerationWorksAtOnce) {
   Start(2);
   leases_[0].Abort(absl::CancelledError("enough"));
+  EXPECT_FALSE(leases_[1].Close().ok()) << "returns when rank 1 has heard of it";
   leases_.clear();
   Acquire();
   EXPECT_EQ(leases_[0]->id(), "train/2");
