@@ -93,8 +93,8 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Durati
     options.world_size = world.size;
     options.address = world.serve_address;
     options.token = world.token;
-    options.served_by = absl::StrCat("rank ", world.rank, ", host ", connection->host, ", pid ",
-                                     connection->pid);
+    options.served_by =
+        absl::StrCat("rank ", world.rank, ", host ", connection->host, ", pid ", connection->pid);
     absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
     if (!server.ok()) return server.status();
     connection->tcp_server = *std::move(server);

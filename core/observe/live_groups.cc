@@ -11,12 +11,7 @@
 namespace muster {
 namespace {
 
-// A forked child runs its parent's exit handlers: they must not touch the parent's groups.
-pid_t hook_owner = 0;
-
-void AbortAllAtExit() {
-  if (getpid() == hook_owner) LivePools::Global().AbortAll();
-}
+void AbortAllAtExit() { LivePools::Global().AbortAll(); }
 
 }  // namespace
 
@@ -35,37 +30,46 @@ LivePools& LivePools::Global() {
 }
 
 void LivePools::Add(LivePool* pool) {
-  static const bool hook_installed = [] {
-    hook_owner = getpid();
-    return std::atexit(AbortAllAtExit) == 0;
-  }();
-  if (!hook_installed)
-    LOG(ERROR)
-        << "no room for an exit hook: groups that are alive at exit are not aborted in good order";
+  if (this == &Global()) {
+    static const bool hook_installed = std::atexit(AbortAllAtExit) == 0;
+    if (!hook_installed) {
+      LOG(ERROR) << "no room for an exit hook: groups that are alive at exit are not aborted in "
+                    "good order";
+    }
+  }
   absl::MutexLock lock(&mutex_);
-  pools_.push_back(pool);
+  pools_.push_back({pool, getpid()});
+  last_owner_ = getpid();
 }
 
 void LivePools::Remove(LivePool* pool) {
   absl::MutexLock lock(&mutex_);
-  pools_.erase(std::remove(pools_.begin(), pools_.end(), pool), pools_.end());
+  pools_.erase(std::remove_if(pools_.begin(), pools_.end(),
+                              [pool](const Entry& entry) { return entry.pool == pool; }),
+               pools_.end());
 }
 
 std::vector<LiveGroup> LivePools::All() const {
   absl::MutexLock lock(&mutex_);
   std::vector<LiveGroup> all;
-  for (const LivePool* pool : pools_) {
-    for (LiveGroup& group : pool->LiveGroups()) all.push_back(std::move(group));
+  for (const Entry& entry : pools_) {
+    if (entry.owner != getpid()) continue;
+    for (LiveGroup& group : entry.pool->LiveGroups()) all.push_back(std::move(group));
   }
   return all;
 }
 
 void LivePools::AbortAll() {
+  // A forked child runs its parent's exit handlers. Without a pool of its own it must not even touch
+  // the lock, which another thread of the parent may have held.
+  if (last_owner_ != getpid()) return;
   absl::MutexLock lock(&mutex_);
-  for (LivePool* pool : pools_) {
-    for (const LiveGroup& group : pool->LiveGroups())
+  for (const Entry& entry : pools_) {
+    if (entry.owner != getpid()) continue;
+    for (const LiveGroup& group : entry.pool->LiveGroups()) {
       LOG(WARNING) << "alive at exit, aborted: group " << group.ToString();
-    pool->AbortAtExit();
+    }
+    entry.pool->AbortAtExit();
   }
   pools_.clear();
 }

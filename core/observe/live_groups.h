@@ -6,6 +6,9 @@
 #ifndef MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 #define MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,7 +59,12 @@ class LivePools {
 
  private:
   mutable absl::Mutex mutex_;
-  std::vector<LivePool*> pools_ ABSL_GUARDED_BY(mutex_);
+  struct Entry {
+    LivePool* pool;
+    pid_t owner;  // the process that made it: a forked child inherits the list, not the pools
+  };
+  std::vector<Entry> pools_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<pid_t> last_owner_ = 0;
 };
 
 // The groups that are alive in this process, over all pools.

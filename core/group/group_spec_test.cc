@@ -1,0 +1,68 @@
+#include "muster/core/group/group_spec.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Refusal(const GroupSpec& spec) { return std::string(spec.Validate().message()); }
+
+TEST(GroupSpecTest, TheDefaultsAreValid) { EXPECT_TRUE(GroupSpec().Validate().ok()); }
+
+TEST(GroupSpecTest, ANameIsShortAndPlainBecauseItBecomesAKeyAndAPath) {
+  GroupSpec spec;
+  for (const char* name : {"train", "a", "A.b_c-9"}) {
+    spec.name = name;
+    EXPECT_TRUE(spec.Validate().ok()) << name;
+  }
+  for (const std::string& name : {std::string(), std::string("a/b"), std::string("a b"),
+                                  std::string("a\n"), std::string(65, 'x'), std::string("ü")}) {
+    spec.name = name;
+    EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.name is '" + name + "'"));
+  }
+}
+
+TEST(GroupSpecTest, EachBadFieldIsNamedWithItsValue) {
+  GroupSpec spec;
+  spec.backend = "";
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.backend is empty"));
+  spec = GroupSpec();
+  spec.device = Device::Cuda(-1);
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.device is cuda:-1"));
+  spec = GroupSpec();
+  spec.setup_timeout = absl::ZeroDuration();
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.setup_timeout is 0"));
+  spec = GroupSpec();
+  spec.operation_timeout = absl::Seconds(-1);
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.operation_timeout is -1s"));
+  spec = GroupSpec();
+  spec.cause_window = absl::InfiniteDuration();
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.cause_window is inf"));
+}
+
+TEST(GroupSpecTest, TimeoutsAndTheDevicesIndexAreNotIdentity) {
+  GroupSpec a;
+  GroupSpec b;
+  b.operation_timeout = absl::Hours(1);
+  b.device.index = 0;
+  EXPECT_EQ(a.DifferenceFrom(b), "");
+}
+
+TEST(GroupSpecTest, WhatDiffersIsSaidFieldByField) {
+  GroupSpec live;
+  live.backend = "gloo";
+  GroupSpec wanted;
+  wanted.backend = "reference";
+  wanted.backend_options["interface"] = "lo";
+  EXPECT_EQ(wanted.DifferenceFrom(live),
+            "backend is 'gloo' there and 'reference' is wanted; backend_options['interface'] is "
+            "not set there and 'lo' is wanted");
+}
+
+}  // namespace
+}  // namespace muster

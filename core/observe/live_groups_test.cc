@@ -1,0 +1,104 @@
+#include "muster/core/observe/live_groups.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+class FakePool final : public LivePool {
+ public:
+  explicit FakePool(int fd = -1) : fd_(fd) {}
+  std::vector<LiveGroup> LiveGroups() const override {
+    LiveGroup group;
+    group.name = "train";
+    group.generation = 1;
+    group.state = GroupState::kReady;
+    group.holders = 1;
+    group.created_at = "main.cc:7";
+    return {group};
+  }
+  void AbortAtExit() override {
+    ++aborts_;
+    if (fd_ >= 0 && write(fd_, "x", 1) != 1) abort();
+  }
+  int aborts() const { return aborts_; }
+
+ private:
+  const int fd_;
+  int aborts_ = 0;
+};
+
+TEST(LiveGroupsTest, AGroupSaysWhatItIsAndWhereItWasMade) {
+  EXPECT_EQ(FakePool().LiveGroups()[0].ToString(),
+            "train/1, ready, 1 holder, created at main.cc:7");
+}
+
+TEST(LiveGroupsTest, ListsWhatIsAliveAndForgetsRemovedPools) {
+  LivePools pools;
+  FakePool pool;
+  pools.Add(&pool);
+  EXPECT_EQ(pools.All().size(), 1u);
+  pools.Remove(&pool);
+  EXPECT_TRUE(pools.All().empty());
+}
+
+TEST(LiveGroupsTest, AbortAllAbortsEachPoolOnce) {
+  LivePools pools;
+  FakePool a, b;
+  pools.Add(&a);
+  pools.Add(&b);
+  pools.AbortAll();
+  pools.AbortAll();
+  EXPECT_EQ(a.aborts(), 1);
+  EXPECT_EQ(b.aborts(), 1);
+}
+
+// Runs `body` in a child that ends by exit(); gives how often a pool was aborted there.
+template <class Body>
+int AbortsAtExit(Body body) {
+  int fds[2];
+  EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(fds[0]);
+    body(fds[1]);
+    exit(0);
+  }
+  close(fds[1]);
+  int aborts = 0;
+  char byte;
+  while (read(fds[0], &byte, 1) == 1) ++aborts;
+  close(fds[0]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  return aborts;
+}
+
+TEST(LiveGroupsTest, ExitAbortsWhatIsAlive) {
+  EXPECT_EQ(AbortsAtExit([](int fd) { LivePools::Global().Add(new FakePool(fd)); }), 1);
+}
+
+TEST(LiveGroupsTest, AForkedChildsExitLeavesItsParentsPoolsAlone) {
+  EXPECT_EQ(AbortsAtExit([](int fd) {
+              auto* pool = new FakePool(fd);
+              LivePools::Global().Add(pool);
+              const pid_t grandchild = fork();
+              if (grandchild == 0) exit(0);
+              int status = 0;
+              if (waitpid(grandchild, &status, 0) != grandchild || status != 0) abort();
+            }),
+            1)
+      << "the parent's own exit, and not the child's";
+}
+
+}  // namespace
+}  // namespace muster
