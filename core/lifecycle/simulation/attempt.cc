@@ -43,7 +43,7 @@ void Attempt::Input(absl::string_view what, const std::function<Actions()>& step
   const Actions actions = step();
   if (protocol_.generation() != life_.generation) world_->checker.OnAgreed(life_, protocol_.agreement());
   ++world_->checker.tally().steps;
-  world_->journal.Write(now(), life_.rank, absl::StrCat("#", life_.number, " ", what), actions);
+  if (world_->journal.enabled()) world_->journal.Write(now(), life_.rank, absl::StrCat("#", life_.number, " ", what), actions);
   for (const Action& action : actions) {
     std::visit([this](const auto& alternative) { Do(alternative); }, action);
   }
@@ -159,7 +159,7 @@ void Attempt::OnSession(const SessionRecord& session) {
 
 void Attempt::OnStoreLost(const absl::Status& why) {
   life_.lost_store = true;
-  world_->checker.OnMemberGone(life_.generation, now());
+  world_->checker.OnMemberGone(life_, now());
   Input("OnStoreLost", [&] { return protocol_.OnStoreLost(now(), why); });
 }
 
@@ -171,7 +171,7 @@ void Attempt::OnPaused(absl::Duration pause) {
 void Attempt::Die() {
   life_.dead = true;
   world_->executor.Cancel(timer_);
-  world_->checker.OnMemberGone(life_.generation, now());
+  world_->checker.OnMemberGone(life_, now());
   if (!fabric_group_.empty()) world_->fabric.Vanish(fabric_group_, life_.rank);
 }
 
@@ -202,6 +202,11 @@ void Attempt::Do(const action::WriteRecord& action) {
                                 now() + world_->scenario.close_timeout,
                                 [weak = weak_from_this(), this](absl::StatusOr<CompareAndSetResult> result) {
                                   if (weak.expired()) return;
+                                  if (result.ok() && result->current.revision != 0) {
+                                    if (const auto record = GroupRecord::Decode(result->current.value); record.ok()) {
+                                      world_->checker.OnRecord(result->current.revision, *record);
+                                    }
+                                  }
                                   Later([result = std::move(result)](Attempt& self) {
                                     self.Input(absl::StrCat("OnRecordWritten ", result.ok() ? (result->swapped ? "swapped" : "in the way")
                                                                                            : Describe(result.status())),

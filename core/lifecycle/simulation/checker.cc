@@ -62,7 +62,8 @@ void Checker::OnAgreed(Life& life, const Agreement& agreement) {
   latest = std::max(latest, agreement.generation);
 }
 
-void Checker::OnConnect(const Life& life, const Agreement& agreement) {
+void Checker::OnConnect(Life& life, const Agreement& agreement) {
+  life.has_connected = true;
   Generation& generation = generations_[agreement.generation];
   if (generation.incarnations.empty()) generation.incarnations = agreement.incarnations;
   if (generation.incarnations != agreement.incarnations) {
@@ -83,7 +84,10 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
     life.was_ready = true;
   }
   if (enter.to == GroupState::kClosing) life.was_closing = true;
-  if (enter.to == GroupState::kAborting || IsTerminal(enter.to)) OnMemberGone(life.generation, now);
+  if (enter.to == GroupState::kAborting && scenario_.trouble == 0 && !scenario_.rough && !calm_) {
+    Violate(absl::StrCat("it failed, though nothing went wrong (", Who(life), ")"));
+  }
+  if (enter.to == GroupState::kAborting || IsTerminal(enter.to)) OnMemberGone(life, now);
   if (enter.to == GroupState::kDestroyed) ++tally_.destroyed;
   if (enter.to == GroupState::kAborted) {
     ++tally_.aborted;
@@ -113,9 +117,9 @@ void Checker::OnWorkAccepted(const Life& life, int64_t number) {
   }
 }
 
-void Checker::OnMemberGone(int64_t generation, absl::Time now) {
-  if (generation == 0) return;
-  absl::Time& gone = generations_[generation].first_gone;
+void Checker::OnMemberGone(const Life& life, absl::Time now) {
+  if (!life.has_connected) return;
+  absl::Time& gone = generations_[life.generation].first_gone;
   gone = std::min(gone, now);
 }
 

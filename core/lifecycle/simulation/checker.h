@@ -29,6 +29,7 @@ struct Life {
   absl::Duration paused;                                 // since then: the process was stopped
   absl::Duration close_timeout = absl::ZeroDuration();   // the longest that its owner gave
   int64_t generation = 0;
+  bool has_connected = false;  // or tried to: until then a generation may be forgotten and come again
   bool was_ready = false;
   bool was_closing = false;
   bool was_paused = false;
@@ -73,17 +74,20 @@ class Checker {
   void OnRecord(Revision revision, const GroupRecord& record);
   void OnAgreed(Life& life, const Agreement& agreement);
   // From here on a generation leaves traces: addresses, sockets, keys.
-  void OnConnect(const Life& life, const Agreement& agreement);
+  void OnConnect(Life& life, const Agreement& agreement);
   void OnEnter(Life& life, const action::Enter& enter, absl::Time now);
   void OnCause(Life& life, const absl::Status& cause);
   void OnBackendAborted(Life& life);
   void OnFinalized(Life& life);
   // A collective was let in, or came to its end well.
   void OnWorkAccepted(const Life& life, int64_t number);
-  // A process that took part in `generation` died, or lost its way to the store.
-  void OnMemberGone(int64_t generation, absl::Time now);
+  // Its process died, or lost its way to the store.
+  void OnMemberGone(const Life& life, absl::Time now);
   // L1: nobody stays anywhere longer than the timeouts allow.
   void CheckBounds(const Life& life, absl::Time now);
+
+  // From now on owners are told to close, whatever their groups are doing.
+  void OnCalm() { calm_ = true; }
 
   // --- when it has ended
   void OnEnded(const Life& life) { ended_.push_back(life); }
@@ -100,6 +104,7 @@ class Checker {
 
   const Scenario scenario_;
   std::string violation_;
+  bool calm_ = false;
   std::map<Revision, std::string> records_;
   std::map<int64_t, Generation> generations_;
   std::map<uint64_t, int64_t> latest_of_;  // generation, by the incarnation of a process

@@ -15,6 +15,8 @@
 namespace muster::simulation {
 namespace {
 
+constexpr absl::Duration kLongestReboot = absl::Milliseconds(500);
+
 class Job {
  public:
   explicit Job(const SimulationOptions& options) : world_(options.seed, options.mutation, options.journal), ranks_(world_.scenario.size) {}
@@ -64,10 +66,11 @@ class Job {
     }
   }
 
-  // Three times what one attempt may take: one that began in the time of trouble, one that meets ranks still busy with it, a good one.
+  // A dead rank is found by its silence and started again; a rank that waited for it tries again; what was broken before is aborted.
   absl::Duration RecoveryBound() const {
     const Scenario& scenario = world_.scenario;
-    return 3 * (scenario.setup_timeout + 3 * scenario.close_timeout + 2 * scenario.cause_window) + 3 * scenario.heartbeat_timeout;
+    return 2 * scenario.heartbeat_timeout + kLongestReboot +
+           2 * (scenario.setup_timeout + scenario.close_timeout + 2 * scenario.cause_window);
   }
 
   void Boot(int rank) {
@@ -97,7 +100,7 @@ class Job {
   }
 
   void BootLater(int rank) {
-    Later(world_.random.Between(absl::Milliseconds(10), absl::Milliseconds(500)), [this, rank] { Boot(rank); });
+    Later(world_.random.Between(absl::Milliseconds(10), kLongestReboot), [this, rank] { Boot(rank); });
   }
 
   void MakeTrouble() {
@@ -122,6 +125,7 @@ class Job {
   void Calm() {
     world_.journal.Write(world_.executor.Now(), -1, "--- from now on nothing goes wrong");
     world_.calm = true;
+    world_.checker.OnCalm();
     world_.store.CalmDown();
     world_.fabric.CalmDown();
     for (const auto& process : ranks_) {
@@ -137,14 +141,21 @@ class Job {
     if (++clean_[life.generation] == world_.scenario.size) recovered_ = true;
   }
 
-  // Everybody leaves; then the store may hold nothing of any generation but the record.
+  // All groups have ended and their last messages have arrived. The sessions live on, so what is gone was taken back, not swept away.
   void Settle() {
     for (const auto& process : all_) process->Report(world_.checker);
     world_.checker.CheckCauses();
+    RunUntil(world_.executor.Now() + 4 * world_.scenario.max_delay, [] { return false; });
+    CheckStore();
     for (const auto& process : ranks_) {
       if (process != nullptr) process->Leave();
     }
     RunUntil(world_.executor.Now() + 4 * world_.scenario.heartbeat_timeout, [] { return false; });
+    CheckStore();
+  }
+
+  // Nothing of any generation but the record.
+  void CheckStore() {
     const store_internal::StoreEngine& engine = world_.store.engine();
     if (engine.waiting_gathers() != 0) {
       world_.checker.Violate(absl::StrCat("L2: ", engine.waiting_gathers(), " gathers wait in the store for groups that have ended"));

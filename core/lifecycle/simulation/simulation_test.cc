@@ -10,6 +10,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 
 ABSL_FLAG(uint64_t, seed, 0, "Run this seed alone and print its schedule.");
@@ -79,6 +80,8 @@ INSTANTIATE_TEST_SUITE_P(All, MutationTest, testing::ValuesIn(kAllMutations), []
 }  // namespace muster::simulation
 
 int main(int argc, char** argv) {
+  // There is one thread, and the executor's lock is taken at every step.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   testing::InitGoogleTest(&argc, argv);
   absl::ParseCommandLine(argc, argv);
   if (const uint64_t seed = absl::GetFlag(FLAGS_seed); seed != 0) {
