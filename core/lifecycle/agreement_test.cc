@@ -56,7 +56,8 @@ TEST(IntroductionTest, AnIntroductionComesBackAsItWasWritten) {
 TEST(IntroductionTest, EveryTruncationIsDataLoss) {
   const std::string text = Rank(1).Encode();
   for (size_t size = 0; size < text.size(); ++size) {
-    EXPECT_EQ(Introduction::Decode(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(Introduction::Decode(text.substr(0, size)).status().code(),
+              absl::StatusCode::kDataLoss);
   }
 }
 
@@ -69,10 +70,13 @@ TEST(IntroductionTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
       {"\x01\x02", "not a JSON object"},
       {absl::StrCat(R"({"incarnation":-1,)", good), "'incarnation' is not an unsigned integer"},
       {R"({"incarnation":1,"host":7})", "'host' is not a string"},
-      {R"({"incarnation":1,"host":"a","pid":1,"identity":{"backend":7}})", "a field of the identity is not a string"},
+      {R"({"incarnation":1,"host":"a","pid":1,"identity":{"backend":7}})",
+       "a field of the identity is not a string"},
       {R"({"incarnation":1,"host":"a","pid":1,"identity":[]})", "'identity' is not an object"},
-      {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[1]})", "an offer is not a string"},
-      {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[],"known_generation":-4})", "'known_generation' is -4"},
+      {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[1]})",
+       "an offer is not a string"},
+      {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[],"known_generation":-4})",
+       "'known_generation' is -4"},
       // The next generation must be countable.
       {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[],"known_generation":9223372036854775807})",
        "'known_generation' is 9223372036854775807"},
@@ -80,7 +84,8 @@ TEST(IntroductionTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
   for (const auto& test : kCases) {
     const absl::Status status = Introduction::Decode(test.text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << test.text;
-    EXPECT_THAT(Message(status), AllOf(HasSubstr("malformed introduction"), HasSubstr(test.message)));
+    EXPECT_THAT(Message(status),
+                AllOf(HasSubstr("malformed introduction"), HasSubstr(test.message)));
   }
 }
 
@@ -148,8 +153,10 @@ TEST(AgreeTest, AutoWithoutACommonBackendSaysWhatEachRankOffers) {
   introductions[2].offers = {};
   const absl::Status status = Agree("train", introductions).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("'train'"), HasSubstr("rank 0 offers shm, gloo"), HasSubstr("rank 1 offers reference"),
-                                     HasSubstr("rank 2 offers none"), HasSubstr("link the same backends")));
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("'train'"), HasSubstr("rank 0 offers shm, gloo"),
+                    HasSubstr("rank 1 offers reference"), HasSubstr("rank 2 offers none"),
+                    HasSubstr("link the same backends")));
 }
 
 TEST(AgreeTest, ANamedBackendIsTakenEvenWhereItIsNotOffered) {
@@ -165,9 +172,12 @@ TEST(AgreeTest, ADisagreementNamesEachFieldTheValuesAndTheRanks) {
   introductions[4].identity["device"] = "cuda:0";
   const absl::Status status = Agree("train", introductions).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("'train'"), HasSubstr("backend is 'gloo' on ranks 0, 1, 3, 4 and 'reference' on ranks 2, 5"),
-                                     HasSubstr("device is not set on ranks 0, 1, 2, 3, 5 and 'cuda:0' on rank 4"),
-                                     Not(HasSubstr("members")), HasSubstr("use two names")));
+  EXPECT_THAT(
+      Message(status),
+      AllOf(HasSubstr("'train'"),
+            HasSubstr("backend is 'gloo' on ranks 0, 1, 3, 4 and 'reference' on ranks 2, 5"),
+            HasSubstr("device is not set on ranks 0, 1, 2, 3, 5 and 'cuda:0' on rank 4"),
+            Not(HasSubstr("members")), HasSubstr("use two names")));
 }
 
 TEST(AgreeTest, ARefusalIsEverybodysErrorWithItsCodeAndRank) {

@@ -16,7 +16,9 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kClose = ProtocolDriver::kClose;
 
-std::string CauseOf(const ProtocolDriver& driver) { return std::string(driver.protocol.cause().message()); }
+std::string CauseOf(const ProtocolDriver& driver) {
+  return std::string(driver.protocol.cause().message());
+}
 
 TEST(GroupProtocolCloseTest, TheOwnerDrainsTellsAndVotesAndFinalizes) {
   ProtocolDriver driver;
@@ -87,7 +89,8 @@ TEST(GroupProtocolCloseTest, ADrainThatWasReportedForTheOwnNumberIsNotTakenForTh
   EXPECT_TRUE(driver.Did<action::Vote>());
 }
 
-// L3: it has said "closed after #41" to its callers, so it cannot take part in #42 that the peer waits for.
+// L3: it has said "closed after #41" to its callers, so it cannot take part in #42 that the peer
+// waits for.
 TEST(GroupProtocolCloseTest, CloseAtDifferentNumbersThatCannotBothFinishFailsAtOnceAndSaysSo) {
   ProtocolDriver driver;
   driver.ToReady();
@@ -98,7 +101,8 @@ TEST(GroupProtocolCloseTest, CloseAtDifferentNumbersThatCannotBothFinishFailsAtO
   driver.AnswerWrite();  // the cause
   EXPECT_EQ(driver.record.cause.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(CauseOf(driver),
-            "rank 1 closed after #43 and rank 0 closed after #41 of 'train/1': the ranks did not do the same work");
+            "rank 1 closed after #43 and rank 0 closed after #41 of 'train/1': the ranks did not "
+            "do the same work");
 }
 
 TEST(GroupProtocolCloseTest, AnOwnerThatClosesBeforeTheNumberOfItsPeerFailsAtOnceToo) {
@@ -107,7 +111,8 @@ TEST(GroupProtocolCloseTest, AnOwnerThatClosesBeforeTheNumberOfItsPeerFailsAtOnc
   driver.PeerIntends(CloseIntent::Kind::kClose, 1, 43);
   driver.Take(driver.protocol.Close(driver.now, kClose, 41));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
-  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()), HasSubstr("rank 1 closed after #43 and rank 0 closed after #41"));
+  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
+              HasSubstr("rank 1 closed after #43 and rank 0 closed after #41"));
 }
 
 TEST(GroupProtocolCloseTest, AnOwnerThatReachesTheNumberOfItsPeerMayCloseToo) {
@@ -131,7 +136,8 @@ TEST(GroupProtocolCloseTest, CloseAgainChangesNothingButMayShortenTheTime) {
 }
 
 TEST(GroupProtocolCloseTest, CloseInEveryLaterStateIsIgnored) {
-  for (auto way : {&ProtocolDriver::ToClosing, &ProtocolDriver::ToDestroyed, &ProtocolDriver::ToAborting, &ProtocolDriver::ToAborted}) {
+  for (auto way : {&ProtocolDriver::ToClosing, &ProtocolDriver::ToDestroyed,
+                   &ProtocolDriver::ToAborting, &ProtocolDriver::ToAborted}) {
     ProtocolDriver driver;
     (driver.*way)();
     const GroupState before = driver.protocol.state();
@@ -190,7 +196,8 @@ TEST(GroupProtocolCloseTest, ACloseThatDoesNotEndInTimeBecomesAnAbortThatSaysWho
     EXPECT_EQ(driver.now, absl::FromUnixSeconds(1000) + kClose);
     EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
     EXPECT_EQ(driver.The<action::AbortBackend>().cause.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()), HasSubstr(test.message));
+    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
+                HasSubstr(test.message));
   }
 }
 
@@ -231,8 +238,10 @@ TEST(GroupProtocolCloseTest, VotesThatCannotBeReadOrFailEndInAnAbort) {
 
   ProtocolDriver withdrawn;
   withdrawn.ToVoting();
-  withdrawn.Take(withdrawn.protocol.OnVotes(withdrawn.now, absl::AbortedError("rank 1 withdrew: boom")));
-  EXPECT_FALSE(withdrawn.Did<action::CauseResolved>()) << "rank 1 has a cause of its own, and it is on its way";
+  withdrawn.Take(
+      withdrawn.protocol.OnVotes(withdrawn.now, absl::AbortedError("rank 1 withdrew: boom")));
+  EXPECT_FALSE(withdrawn.Did<action::CauseResolved>())
+      << "rank 1 has a cause of its own, and it is on its way";
 }
 
 // --- replacement
@@ -271,9 +280,11 @@ TEST(GroupProtocolReplaceTest, ARefusalNamesTheHoldersAndTheDifferenceAndTheGrou
   driver.AnswerWrite();
   driver.Take(driver.protocol.OnHolders(""));
   driver.Take(driver.protocol.OnVotes(driver.now, driver.Votes({"", "trainer.cc:88"})));
-  EXPECT_EQ(driver.The<action::ProposalRefused>().why.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(driver.The<action::ProposalRefused>().why.code(),
+            absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(driver.The<action::ProposalRefused>().why.message()),
-              AllOf(HasSubstr("'train/1'"), HasSubstr("rank 1 (trainer.cc:88)"), HasSubstr("rank 0 wants another one"),
+              AllOf(HasSubstr("'train/1'"), HasSubstr("rank 1 (trainer.cc:88)"),
+                    HasSubstr("rank 0 wants another one"),
                     HasSubstr("backend: gloo here, reference wanted")));
   EXPECT_EQ(driver.protocol.state(), GroupState::kReady);
   EXPECT_FALSE(driver.protocol.voting());
@@ -332,12 +343,14 @@ TEST(GroupProtocolReplaceTest, AProposalThatIsNotAnsweredInTimeBecomesAnAbort) {
   driver.Take(driver.protocol.Propose(driver.now, "backend"));
   driver.Wake();
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
-  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()), HasSubstr("was not answered in time"));
+  EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
+              HasSubstr("was not answered in time"));
 }
 
 TEST(GroupProtocolReplaceTest, AProposalOutsideReadyIsIgnored) {
-  for (auto way : {&ProtocolDriver::ToRendezvous, &ProtocolDriver::ToConfirming, &ProtocolDriver::ToDraining,
-                   &ProtocolDriver::ToClosing, &ProtocolDriver::ToAborted}) {
+  for (auto way :
+       {&ProtocolDriver::ToRendezvous, &ProtocolDriver::ToConfirming, &ProtocolDriver::ToDraining,
+        &ProtocolDriver::ToClosing, &ProtocolDriver::ToAborted}) {
     ProtocolDriver driver(/*rank=*/1);
     (driver.*way)();
     driver.Take(driver.protocol.Propose(driver.now, "backend"));

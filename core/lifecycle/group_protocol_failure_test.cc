@@ -1,4 +1,5 @@
-// GroupProtocol when something fails: causes, suspicions, sessions, the store, and the bounds of an abort.
+// GroupProtocol when something fails: causes, suspicions, sessions, the store, and the bounds of an
+// abort.
 #include <string>
 #include <vector>
 
@@ -109,7 +110,8 @@ TEST(GroupProtocolFailureTest, TheFirstCauseInTheRecordWinsOverTheOwn) {
   ProtocolDriver driver;
   driver.ToReady();
   driver.Take(driver.protocol.Fail(driver.now, Boom(), Certainty::kCause));
-  driver.record.cause = absl::InternalError("theirs");  // written before ours arrived, and not heard yet
+  driver.record.cause =
+      absl::InternalError("theirs");  // written before ours arrived, and not heard yet
   driver.record_revision = ++driver.revision;
   driver.AnswerWrite();
   EXPECT_EQ(driver.The<action::CauseResolved>().cause, absl::InternalError("theirs"));
@@ -140,7 +142,8 @@ TEST(GroupProtocolFailureTest, AWriteThatFailsIsAFailureThatThePeersAreToldOf) {
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
   driver.AnswerWrite();
   EXPECT_EQ(driver.record.cause, driver.protocol.cause());
-  EXPECT_THAT(std::string(driver.record.cause.message()), HasSubstr("the record of 'train/1' was not written: the store did not answer"));
+  EXPECT_THAT(std::string(driver.record.cause.message()),
+              HasSubstr("the record of 'train/1' was not written: the store did not answer"));
 }
 
 TEST(GroupProtocolFailureTest, AFailureThatCannotBeWrittenIsThisRanksCause) {
@@ -169,7 +172,8 @@ TEST(GroupProtocolFailureTest, ARecordThatCannotBeReadIsAnErrorAndNoCrash) {
 TEST(GroupProtocolSuspicionTest, ASuspicionIsHeldForTheWindowAndThenWrittenAsWhatItIs) {
   ProtocolDriver driver;
   driver.ToReady();
-  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact with rank 1"), Certainty::kSuspicion));
+  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact with rank 1"),
+                                   Certainty::kSuspicion));
   EXPECT_TRUE(driver.Did<action::AbortBackend>()) << "nothing hangs meanwhile";
   EXPECT_FALSE(driver.Did<action::WriteRecord>());
   EXPECT_EQ(driver.wake_at, driver.now + ProtocolDriver::kWindow);
@@ -184,7 +188,8 @@ TEST(GroupProtocolSuspicionTest, ASuspicionIsHeldForTheWindowAndThenWrittenAsWha
 TEST(GroupProtocolSuspicionTest, ACauseWithinTheWindowTakesItsPlace) {
   ProtocolDriver driver;
   driver.ToReady();
-  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact with rank 1"), Certainty::kSuspicion));
+  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact with rank 1"),
+                                   Certainty::kSuspicion));
   driver.Lose(1);
   EXPECT_EQ(driver.The<action::WriteRecord>().record.cause,
             absl::UnavailableError("rank 1 (host b, pid 812) was lost: killed by signal 9"));
@@ -195,10 +200,12 @@ TEST(GroupProtocolSuspicionTest, ACauseWithinTheWindowTakesItsPlace) {
 TEST(GroupProtocolSuspicionTest, AnotherSuspicionDoesNotReplaceTheFirstNorProlongTheWindow) {
   ProtocolDriver driver;
   driver.ToReady();
-  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("first"), Certainty::kSuspicion));
+  driver.Take(
+      driver.protocol.Fail(driver.now, absl::UnavailableError("first"), Certainty::kSuspicion));
   const absl::Time wake = driver.wake_at;
   driver.now += ProtocolDriver::kWindow / 2;
-  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("second"), Certainty::kSuspicion));
+  driver.Take(
+      driver.protocol.Fail(driver.now, absl::UnavailableError("second"), Certainty::kSuspicion));
   EXPECT_EQ(driver.wake_at, wake);
   driver.Wake();
   EXPECT_EQ(driver.The<action::WriteRecord>().record.cause, absl::UnavailableError("first"));
@@ -207,7 +214,8 @@ TEST(GroupProtocolSuspicionTest, AnotherSuspicionDoesNotReplaceTheFirstNorProlon
 TEST(GroupProtocolSuspicionTest, APeersRecordedCauseEndsTheWindow) {
   ProtocolDriver driver;
   driver.ToReady();
-  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact"), Certainty::kSuspicion));
+  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact"),
+                                   Certainty::kSuspicion));
   driver.PeerFails(Boom());
   EXPECT_EQ(driver.The<action::CauseResolved>().cause, Boom());
   EXPECT_FALSE(driver.pending_write.has_value());
@@ -232,7 +240,8 @@ TEST(GroupProtocolSessionTest, ALostPeerIsTheCauseInEveryState) {
     (driver.*state.way)();
     driver.Lose(1);
     driver.AnswerWrite();
-    EXPECT_EQ(driver.record.cause, absl::UnavailableError("rank 1 (host b, pid 812) was lost: killed by signal 9"));
+    EXPECT_EQ(driver.record.cause,
+              absl::UnavailableError("rank 1 (host b, pid 812) was lost: killed by signal 9"));
   }
 }
 
@@ -240,7 +249,8 @@ TEST(GroupProtocolSessionTest, APeerThatLeftWithoutClosingIsACauseToo) {
   ProtocolDriver driver;
   driver.ToReady();
   driver.Session(1, SessionRecord::Liveness::kLeft, 101);
-  EXPECT_THAT(std::string(driver.The<action::WriteRecord>().record.cause.message()), HasSubstr("rank 1 (host b, pid 812) left"));
+  EXPECT_THAT(std::string(driver.The<action::WriteRecord>().record.cause.message()),
+              HasSubstr("rank 1 (host b, pid 812) left"));
 }
 
 TEST(GroupProtocolSessionTest, APeerThatIsGoneEndsTheMeeting) {
@@ -306,9 +316,11 @@ TEST(GroupProtocolStoreTest, ALostStoreDuringAnAbortLeavesTheCauseThatWasKnown) 
 
   ProtocolDriver suspected;
   suspected.ToReady();
-  suspected.Take(suspected.protocol.Fail(suspected.now, absl::UnavailableError("lost contact"), Certainty::kSuspicion));
+  suspected.Take(suspected.protocol.Fail(suspected.now, absl::UnavailableError("lost contact"),
+                                         Certainty::kSuspicion));
   suspected.Take(suspected.protocol.OnStoreLost(suspected.now, absl::UnavailableError("gone")));
-  EXPECT_EQ(suspected.protocol.cause(), absl::UnavailableError("gone")) << "a better explanation than a socket";
+  EXPECT_EQ(suspected.protocol.cause(), absl::UnavailableError("gone"))
+      << "a better explanation than a socket";
 }
 
 TEST(GroupProtocolStoreTest, ALostStoreBeforeTheStartIsNotAFailureYet) {
@@ -337,7 +349,9 @@ TEST(GroupProtocolBoundsTest, AStoreThatDoesNotAnswerDoesNotHoldAnAbort) {
   driver.Take(driver.protocol.OnReleased());
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
   driver.Wake();
-  EXPECT_EQ(driver.now, absl::FromUnixSeconds(1000) + ProtocolDriver::kClose + ProtocolDriver::kWindow) << "one alarm, not a busy wait";
+  EXPECT_EQ(driver.now,
+            absl::FromUnixSeconds(1000) + ProtocolDriver::kClose + ProtocolDriver::kWindow)
+      << "one alarm, not a busy wait";
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
   EXPECT_EQ(driver.protocol.cause(), absl::InternalError("boom"));
   driver.AnswerWrite();
@@ -362,7 +376,8 @@ TEST(GroupProtocolBoundsTest, AContributionThatWaitsIsWithdrawnBeforeTheEnd) {
     (driver.*way)();
     driver.Take(driver.protocol.Fail(driver.now, Boom(), Certainty::kCause));
     driver.Take(driver.protocol.OnReleased());
-    EXPECT_FALSE(driver.Did<action::Withdraw>()) << "the cause comes first, so that nobody takes the withdrawal for one";
+    EXPECT_FALSE(driver.Did<action::Withdraw>())
+        << "the cause comes first, so that nobody takes the withdrawal for one";
     driver.AnswerWrite();
     ASSERT_TRUE(driver.Did<action::Withdraw>());
     EXPECT_EQ(driver.The<action::Withdraw>().reason, "boom");
@@ -414,9 +429,10 @@ TEST(GroupProtocolLateNewsTest, AnswersThatComeDuringAnAbortDoNotReviveTheGroup)
     driver.Take(driver.protocol.Fail(driver.now, Boom(), Certainty::kCause));
     const absl::Time now = driver.now;
     for (Actions actions :
-         {driver.protocol.OnConnected(now, absl::OkStatus()), driver.protocol.OnAllConnected(now, driver.Values({"", ""})),
-          driver.protocol.OnDrained(7), driver.protocol.OnVotes(now, driver.Votes({"", ""})), driver.protocol.OnHolders(""),
-          driver.protocol.OnFinalized(now, absl::OkStatus())}) {
+         {driver.protocol.OnConnected(now, absl::OkStatus()),
+          driver.protocol.OnAllConnected(now, driver.Values({"", ""})),
+          driver.protocol.OnDrained(7), driver.protocol.OnVotes(now, driver.Votes({"", ""})),
+          driver.protocol.OnHolders(""), driver.protocol.OnFinalized(now, absl::OkStatus())}) {
       EXPECT_TRUE(actions.empty());
     }
     EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);

@@ -15,7 +15,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string CauseOf(const ProtocolDriver& driver) { return std::string(driver.protocol.cause().message()); }
+std::string CauseOf(const ProtocolDriver& driver) {
+  return std::string(driver.protocol.cause().message());
+}
 
 TEST(GroupProtocolSetUpTest, TheRanksMeetThenConnectThenConfirmThenAreReady) {
   ProtocolDriver driver(/*rank=*/1);
@@ -44,7 +46,8 @@ TEST(GroupProtocolSetUpTest, TheRanksMeetThenConnectThenConfirmThenAreReady) {
   EXPECT_EQ(driver.wake_at, absl::InfiniteFuture());
 }
 
-// L8: if all who have met died before anything was written, the same number would be given out again.
+// L8: if all who have met died before anything was written, the same number would be given out
+// again.
 TEST(GroupProtocolSetUpTest, NobodyConnectsBeforeTheRecordKnowsTheGeneration) {
   ProtocolDriver driver(/*rank=*/0);
   driver.ToRendezvous();
@@ -61,7 +64,8 @@ TEST(GroupProtocolSetUpTest, TheNewsOfTheRecordMayComeBeforeItsAnswerAndConnects
   ProtocolDriver driver(/*rank=*/0);
   driver.ToRendezvous();
   driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
-  driver.Take(driver.protocol.OnRecord(driver.now, driver.revision + 1, driver.pending_write->record));
+  driver.Take(
+      driver.protocol.OnRecord(driver.now, driver.revision + 1, driver.pending_write->record));
   EXPECT_TRUE(driver.Did<action::Connect>());
   driver.AnswerWrite();
   EXPECT_TRUE(driver.actions.empty());
@@ -70,9 +74,10 @@ TEST(GroupProtocolSetUpTest, TheNewsOfTheRecordMayComeBeforeItsAnswerAndConnects
 TEST(GroupProtocolSetUpTest, AWorldOfOneNeedsNoPeer) {
   ProtocolDriver driver(/*rank=*/0, /*size=*/1);
   driver.ToDestroyed();
-  EXPECT_THAT(driver.path, ElementsAre(GroupState::kRendezvous, GroupState::kConnecting, GroupState::kConnecting, GroupState::kReady,
-                                       GroupState::kDraining, GroupState::kDraining, GroupState::kClosing, GroupState::kClosing,
-                                       GroupState::kDestroyed));
+  EXPECT_THAT(driver.path,
+              ElementsAre(GroupState::kRendezvous, GroupState::kConnecting, GroupState::kConnecting,
+                          GroupState::kReady, GroupState::kDraining, GroupState::kDraining,
+                          GroupState::kClosing, GroupState::kClosing, GroupState::kDestroyed));
 }
 
 // L8: what the record knew when the group started is part of the introduction.
@@ -122,7 +127,8 @@ TEST(GroupProtocolSetUpTest, RanksThatWantDifferentGroupsFailWithTheDifferenceAn
   driver.ToRendezvous();
   Introduction other = ProtocolDriver::IntroductionOf(1);
   other.identity["backend"] = "reference";
-  driver.Take(driver.protocol.OnMet(driver.now, driver.Values({ProtocolDriver::IntroductionOf(0).Encode(), other.Encode()})));
+  driver.Take(driver.protocol.OnMet(
+      driver.now, driver.Values({ProtocolDriver::IntroductionOf(0).Encode(), other.Encode()})));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
   EXPECT_THAT(CauseOf(driver), HasSubstr("backend is 'gloo' on rank 0 and 'reference' on rank 1"));
   EXPECT_FALSE(driver.Did<action::WriteRecord>());
@@ -140,7 +146,8 @@ TEST(GroupProtocolSetUpTest, AnIntroductionThatCannotBeReadIsAnErrorAndNoCrash) 
 TEST(GroupProtocolSetUpTest, PeersThatDoNotComeAreNamed) {
   ProtocolDriver driver;
   driver.ToRendezvous();
-  driver.Take(driver.protocol.OnMet(driver.now, absl::DeadlineExceededError("ranks 2, 3 did not come")));
+  driver.Take(
+      driver.protocol.OnMet(driver.now, absl::DeadlineExceededError("ranks 2, 3 did not come")));
   EXPECT_EQ(driver.protocol.cause().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(CauseOf(driver), "the ranks of 'train' did not meet: ranks 2, 3 did not come");
 }
@@ -158,8 +165,10 @@ TEST(GroupProtocolSetUpTest, AStoreOrABackendThatKeepsNoDeadlineIsNotWaitedFor) 
     EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
     EXPECT_TRUE(driver.Did<action::AbortBackend>());
     EXPECT_EQ(driver.The<action::AbortBackend>().cause.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
-                AllOf(HasSubstr("within 30s"), HasSubstr(met ? "rank 1 was still connecting" : "rank 1 was still meeting its peers")));
+    EXPECT_THAT(
+        std::string(driver.The<action::AbortBackend>().cause.message()),
+        AllOf(HasSubstr("within 30s"), HasSubstr(met ? "rank 1 was still connecting"
+                                                     : "rank 1 was still meeting its peers")));
   }
 }
 
@@ -177,9 +186,11 @@ TEST(GroupProtocolSetUpTest, ABackendThatCannotConnectFailsTheGenerationForAll) 
 TEST(GroupProtocolSetUpTest, APeerThatCannotBeReachedIsASuspicionUntilTheWindowEnds) {
   ProtocolDriver driver(/*rank=*/1);
   driver.ToConnecting();
-  driver.Take(driver.protocol.OnConnected(driver.now, absl::UnavailableError("lost contact with rank 0")));
+  driver.Take(
+      driver.protocol.OnConnected(driver.now, absl::UnavailableError("lost contact with rank 0")));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
-  EXPECT_FALSE(driver.Did<action::WriteRecord>()) << "rank 0's own error is a better cause, if there is one";
+  EXPECT_FALSE(driver.Did<action::WriteRecord>())
+      << "rank 0's own error is a better cause, if there is one";
   driver.Sleep(ProtocolDriver::kWindow);
   driver.AnswerWrite();
   EXPECT_EQ(CauseOf(driver), "rank 1 could not connect 'train/1': lost contact with rank 0");
@@ -188,7 +199,8 @@ TEST(GroupProtocolSetUpTest, APeerThatCannotBeReachedIsASuspicionUntilTheWindowE
 TEST(GroupProtocolSetUpTest, AnExpiredDeadlineOfTheBackendIsACauseAtOnce) {
   ProtocolDriver driver(/*rank=*/1);
   driver.ToConnecting();
-  driver.Take(driver.protocol.OnConnected(driver.now, absl::DeadlineExceededError("rank 0 does not answer")));
+  driver.Take(driver.protocol.OnConnected(driver.now,
+                                          absl::DeadlineExceededError("rank 0 does not answer")));
   EXPECT_TRUE(driver.Did<action::WriteRecord>());
 }
 
@@ -204,7 +216,8 @@ TEST(GroupProtocolSetUpTest, APeerThatCouldNotConnectIsEverybodysCause) {
 TEST(GroupProtocolSetUpTest, AConfirmationThatAPeerWithdrewWaitsForThePeersCause) {
   ProtocolDriver driver(/*rank=*/1);
   driver.ToConfirming();
-  driver.Take(driver.protocol.OnAllConnected(driver.now, absl::AbortedError("rank 0 withdrew: no device")));
+  driver.Take(
+      driver.protocol.OnAllConnected(driver.now, absl::AbortedError("rank 0 withdrew: no device")));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
   EXPECT_FALSE(driver.Did<action::CauseResolved>());
   driver.PeerFails(absl::InternalError("no device"));
@@ -222,15 +235,18 @@ TEST(GroupProtocolSetUpTest, AnOwnerWhoClosesDuringTheMeetingWithdrawsAndEndsWit
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
   driver.Take(driver.protocol.OnMet(driver.now, absl::AbortedError("rank 1 withdrew: ...")));
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
-  EXPECT_EQ(driver.protocol.cause(), absl::CancelledError("rank 1 closed 'train' during its set-up"));
+  EXPECT_EQ(driver.protocol.cause(),
+            absl::CancelledError("rank 1 closed 'train' during its set-up"));
   EXPECT_FALSE(driver.pending_write.has_value());
 }
 
-// The others may have met before the withdrawal came: without the news they would wait for this rank until setup_timeout.
+// The others may have met before the withdrawal came: without the news they would wait for this
+// rank until setup_timeout.
 TEST(GroupProtocolSetUpTest, WhoGivesUpJustAfterAllHaveMetTellsThemWhy) {
   ProtocolDriver driver(/*rank=*/1);
   driver.ToRendezvous();
-  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("the user gave up"), Certainty::kCause));
+  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("the user gave up"),
+                                   Certainty::kCause));
   driver.Take(driver.protocol.OnReleased());
   driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
   EXPECT_FALSE(driver.Did<action::Connect>());
@@ -244,7 +260,8 @@ TEST(GroupProtocolSetUpTest, WhoGivesUpJustAfterAllHaveMetTellsThemWhy) {
 TEST(GroupProtocolSetUpTest, WhoGivesUpIsNotHeldByAStoreThatDoesNotAnswer) {
   ProtocolDriver driver(/*rank=*/1);
   driver.ToRendezvous();
-  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("the user gave up"), Certainty::kCause));
+  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("the user gave up"),
+                                   Certainty::kCause));
   driver.Take(driver.protocol.OnReleased());
   driver.Sleep(ProtocolDriver::kClose + ProtocolDriver::kWindow);
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);

@@ -47,7 +47,8 @@ void ExpectEqual(const GroupRecord& got, const GroupRecord& want) {
   EXPECT_EQ(got.intent->wanted, want.intent->wanted);
 }
 
-// What came back from damaged text is an error or a record that survives its own round trip; never a crash.
+// What came back from damaged text is an error or a record that survives its own round trip; never
+// a crash.
 void ExpectNoHarm(const std::string& text) {
   const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(text);
   if (!record.ok()) {
@@ -81,12 +82,16 @@ TEST(GroupRecordTest, EveryCodeOfACauseComesBack) {
   }
 }
 
-TEST(GroupRecordTest, ARecordIsOneLine) { EXPECT_THAT(FullRecord().Encode(), Not(HasSubstr("\n"))); }
+TEST(GroupRecordTest, ARecordIsOneLine) {
+  EXPECT_THAT(FullRecord().Encode(), Not(HasSubstr("\n")));
+}
 
 TEST(GroupRecordTest, EveryTruncationIsDataLoss) {
   const std::string text = FullRecord().Encode();
   for (size_t size = 0; size < text.size(); ++size) {
-    EXPECT_EQ(GroupRecord::Decode(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss) << text.substr(0, size);
+    EXPECT_EQ(GroupRecord::Decode(text.substr(0, size)).status().code(),
+              absl::StatusCode::kDataLoss)
+        << text.substr(0, size);
   }
   EXPECT_EQ(GroupRecord::Decode(text + "}").status().code(), absl::StatusCode::kDataLoss);
 }
@@ -105,8 +110,10 @@ TEST(GroupRecordTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
       {R"({"generation":"1","incarnations":[]})", "'generation' is not an integer"},
       {R"({"generation":1.5,"incarnations":[]})", "'generation' is not an integer"},
       {R"({"generation":-1,"incarnations":[]})", "'generation' is -1"},
-      {R"({"generation":18446744073709551615,"incarnations":[]})", "'generation' is not an integer"},
-      {R"({"generation":9223372036854775807,"incarnations":[]})", "'generation' is 9223372036854775807"},
+      {R"({"generation":18446744073709551615,"incarnations":[]})",
+       "'generation' is not an integer"},
+      {R"({"generation":9223372036854775807,"incarnations":[]})",
+       "'generation' is 9223372036854775807"},
       {R"({"generation":1,"incarnations":{}})", "'incarnations' is not an array"},
       {R"({"generation":1,"incarnations":[-1]})", "an incarnation is not an unsigned integer"},
       {R"({"generation":1,"incarnations":["x"]})", "an incarnation is not an unsigned integer"},
@@ -116,9 +123,12 @@ TEST(GroupRecordTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
        "'rank' is 4294967296"},
       {R"({"generation":1,"incarnations":[],"intent":{"number":1,"replace":2,"rank":0,"sequence":0,"wanted":""}})",
        "'replace' is 2"},
-      {R"({"generation":1,"incarnations":[],"cause":{"code":0,"message":"fine"}})", "'cause' has the code 0"},
-      {R"({"generation":1,"incarnations":[],"cause":{"code":99,"message":"x"}})", "'cause' has the code 99"},
-      {R"({"generation":1,"incarnations":[],"cause":{"code":1,"message":7}})", "'message' is not a string"},
+      {R"({"generation":1,"incarnations":[],"cause":{"code":0,"message":"fine"}})",
+       "'cause' has the code 0"},
+      {R"({"generation":1,"incarnations":[],"cause":{"code":99,"message":"x"}})",
+       "'cause' has the code 99"},
+      {R"({"generation":1,"incarnations":[],"cause":{"code":1,"message":7}})",
+       "'message' is not a string"},
   };
   for (const auto& test : kCases) {
     const absl::Status status = GroupRecord::Decode(test.text).status();
@@ -130,7 +140,8 @@ TEST(GroupRecordTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
 
 TEST(GroupRecordTest, DeepNestingDoesNotExhaustTheStack) {
   ExpectNoHarm(std::string(1 << 20, '['));
-  ExpectNoHarm(absl::StrCat(R"({"generation":1,"incarnations":)", std::string(1 << 18, '['), std::string(1 << 18, ']'), "}"));
+  ExpectNoHarm(absl::StrCat(R"({"generation":1,"incarnations":)", std::string(1 << 18, '['),
+                            std::string(1 << 18, ']'), "}"));
 }
 
 TEST(GroupRecordTest, AnyDamageIsSurvived) {
@@ -142,9 +153,15 @@ TEST(GroupRecordTest, AnyDamageIsSurvived) {
     for (int i = 0; i < changes; ++i) {
       const size_t at = random() % damaged.size();
       switch (random() % 3) {
-        case 0: damaged[at] = static_cast<char>(random()); break;
-        case 1: damaged.erase(at, 1 + random() % 8); break;
-        case 2: damaged.insert(at, text.substr(random() % text.size(), random() % 12)); break;
+        case 0:
+          damaged[at] = static_cast<char>(random());
+          break;
+        case 1:
+          damaged.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          damaged.insert(at, text.substr(random() % text.size(), random() % 12));
+          break;
       }
       if (damaged.empty()) break;
     }
@@ -166,7 +183,8 @@ TEST(GroupRecordTest, TextThatIsNotUtf8IsCarriedWithItsReadablePart) {
 // L8: one bounded record per name, whatever a user's message is.
 TEST(GroupRecordTest, ALongCauseIsCutSoThatTheRecordStaysBounded) {
   GroupRecord record;
-  record.cause = absl::InternalError(absl::StrCat("it began like this", std::string(10 << 20, 'x')));
+  record.cause =
+      absl::InternalError(absl::StrCat("it began like this", std::string(10 << 20, 'x')));
   CloseIntent intent;
   intent.wanted = std::string(10 << 20, 'w');
   record.intent = intent;
@@ -196,12 +214,14 @@ TEST(CloseVoteTest, EveryTruncationAndGarbageIsDataLoss) {
   for (size_t size = 0; size < text.size(); ++size) {
     EXPECT_EQ(CloseVote::Decode(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
   }
-  for (const char* garbage : {"x", "{}", R"({"sequence":-1,"holders":""})", R"({"sequence":1,"holders":[]})"}) {
+  for (const char* garbage :
+       {"x", "{}", R"({"sequence":-1,"holders":""})", R"({"sequence":1,"holders":[]})"}) {
     EXPECT_EQ(CloseVote::Decode(garbage).status().code(), absl::StatusCode::kDataLoss) << garbage;
   }
 }
 
-// L8: generations, names and intents never see each other's keys, also where a name holds a slash or a number.
+// L8: generations, names and intents never see each other's keys, also where a name holds a slash
+// or a number.
 TEST(KeysTest, NoTwoGatherKeysAreTheSame) {
   std::vector<std::string> keys;
   for (const char* name : {"a", "a/1", "a/1/1", "1", "meet", "close/a"}) {

@@ -1,11 +1,12 @@
-// Drives one GroupProtocol by hand, for tests: keeps the actions of the last step, the time to wake at and a record as the store
-// would hold it.
+// Drives one GroupProtocol by hand, for tests: keeps the actions of the last step, the time to wake
+// at and a record as the store would hold it.
 //
 //   ProtocolDriver driver(/*rank=*/1, /*size=*/2);
 //   driver.ToReady();
 //   driver.Take(driver.protocol.Close(driver.now, absl::Seconds(5), 41));
 //   EXPECT_EQ(driver.The<action::Drain>().sequence, 41);
-//   driver.AnswerWrite();                                         // the compare-and-set of the intent
+//   driver.AnswerWrite();                                         // the compare-and-set of the
+//   intent
 #ifndef MUSTER_CORE_LIFECYCLE_PROTOCOL_DRIVER_H_
 #define MUSTER_CORE_LIFECYCLE_PROTOCOL_DRIVER_H_
 
@@ -151,7 +152,8 @@ class ProtocolDriver {
     pending_write.reset();
     Take(protocol.OnRecordWritten(now, std::move(why)));
   }
-  void Session(int rank, SessionRecord::Liveness liveness, uint64_t incarnation, std::string reason = "") {
+  void Session(int rank, SessionRecord::Liveness liveness, uint64_t incarnation,
+               std::string reason = "") {
     SessionRecord session;
     session.rank = rank;
     session.incarnation = incarnation;
@@ -161,7 +163,9 @@ class ProtocolDriver {
     session.reason = std::move(reason);
     Take(protocol.OnSession(now, session));
   }
-  void Lose(int rank) { Session(rank, SessionRecord::Liveness::kLost, 100 + rank, "killed by signal 9"); }
+  void Lose(int rank) {
+    Session(rank, SessionRecord::Liveness::kLost, 100 + rank, "killed by signal 9");
+  }
 
   // --- ways to a state
   void ToRendezvous() { Take(protocol.Start(now)); }

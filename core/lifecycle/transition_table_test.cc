@@ -14,13 +14,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The contract's table in letters, written from docs/lifecycle.md and not from the code. One row per state, one character per
-// event in the order start, peers met, connected, all connected, close requested, drained, close agreed, finalized, failed, released.
-// A letter is the state to move to, '.' is ignored, '!' is refused.
+// The contract's table in letters, written from docs/lifecycle.md and not from the code. One row
+// per state, one character per event in the order start, peers met, connected, all connected, close
+// requested, drained, close agreed, finalized, failed, released. A letter is the state to move to,
+// '.' is ignored, '!' is refused.
 //   R rendezvous  C connecting  Y ready  D draining  L closing  X destroyed  A aborting  Z aborted
 constexpr const char* kContract[kGroupStateCount] = {
     "R!!!X!!!A!",  // created: it can only start, be closed unused, or fail
-    "!C!!!!!!A!",  // rendezvous: the peers meet, or it fails; an owner who gives up here makes it fail
+    "!C!!!!!!A!",  // rendezvous: the peers meet, or it fails; an owner who gives up here makes it
+                   // fail
     "!!CY!!!!A!",  // connecting: here, then everywhere
     "!!!!D!!!A!",  // ready: somebody closes, or it fails
     "!!!!.DL!A!",  // draining: a second closer changes nothing
@@ -52,9 +54,10 @@ StateMachine MachineIn(GroupState state) {
       {E::kStart, E::kPeersMet},
       {E::kStart, E::kPeersMet, E::kConnected, E::kAllConnected},
       {E::kStart, E::kPeersMet, E::kConnected, E::kAllConnected, E::kCloseRequested},
-      {E::kStart, E::kPeersMet, E::kConnected, E::kAllConnected, E::kCloseRequested, E::kDrained, E::kCloseAgreed},
-      {E::kStart, E::kPeersMet, E::kConnected, E::kAllConnected, E::kCloseRequested, E::kDrained, E::kCloseAgreed,
-       E::kFinalized, E::kReleased},
+      {E::kStart, E::kPeersMet, E::kConnected, E::kAllConnected, E::kCloseRequested, E::kDrained,
+       E::kCloseAgreed},
+      {E::kStart, E::kPeersMet, E::kConnected, E::kAllConnected, E::kCloseRequested, E::kDrained,
+       E::kCloseAgreed, E::kFinalized, E::kReleased},
       {E::kStart, E::kFailed},
       {E::kStart, E::kFailed, E::kReleased},
   };
@@ -104,14 +107,16 @@ TEST(TransitionTableTest, ATerminalStateNeverMoves) {
   for (GroupState state : {GroupState::kDestroyed, GroupState::kAborted}) {
     ASSERT_TRUE(IsTerminal(state));
     for (GroupEvent event : AllEvents()) {
-      EXPECT_NE(LookUp(state, event).kind, Transition::Kind::kMove) << Name(state) << " x " << Name(event);
+      EXPECT_NE(LookUp(state, event).kind, Transition::Kind::kMove)
+          << Name(state) << " x " << Name(event);
     }
   }
 }
 
 TEST(TransitionTableTest, OnlyDestroyedAndAbortedAreTerminal) {
   for (GroupState state : AllStates()) {
-    EXPECT_EQ(IsTerminal(state), state == GroupState::kDestroyed || state == GroupState::kAborted) << Name(state);
+    EXPECT_EQ(IsTerminal(state), state == GroupState::kDestroyed || state == GroupState::kAborted)
+        << Name(state);
   }
 }
 
@@ -147,12 +152,14 @@ TEST(TransitionTableTest, ARefusalNamesTheStateTheEventAndTheReason) {
 TEST(TransitionTableTest, StatesAndEventsHaveNamesOfTheirOwn) {
   std::vector<std::string> names;
   for (GroupState state : AllStates()) names.push_back(std::string(Name(state)));
-  EXPECT_THAT(names, testing::ElementsAre("created", "rendezvous", "connecting", "ready", "draining", "closing", "destroyed",
-                                          "aborting", "aborted"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("created", "rendezvous", "connecting", "ready", "draining",
+                                   "closing", "destroyed", "aborting", "aborted"));
   names.clear();
   for (GroupEvent event : AllEvents()) names.push_back(std::string(Name(event)));
-  EXPECT_THAT(names, testing::ElementsAre("start", "peers met", "connected", "all connected", "close requested", "drained",
-                                          "close agreed", "finalized", "failed", "released"));
+  EXPECT_THAT(names, testing::ElementsAre("start", "peers met", "connected", "all connected",
+                                          "close requested", "drained", "close agreed", "finalized",
+                                          "failed", "released"));
 }
 
 }  // namespace

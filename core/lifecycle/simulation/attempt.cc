@@ -38,17 +38,21 @@ Attempt::Attempt(World* world, Host* host, Introduction introduction, int rank, 
 }
 
 void Attempt::Input(absl::string_view what, const std::function<Actions()>& step) {
-  if (executing_) world_->checker.Violate(absl::StrCat("an input while actions are executed: ", what));
+  if (executing_)
+    world_->checker.Violate(absl::StrCat("an input while actions are executed: ", what));
   executing_ = true;
   const Actions actions = step();
-  if (protocol_.generation() != life_.generation) world_->checker.OnAgreed(life_, protocol_.agreement());
+  if (protocol_.generation() != life_.generation)
+    world_->checker.OnAgreed(life_, protocol_.agreement());
   ++world_->checker.tally().steps;
-  if (world_->journal.enabled()) world_->journal.Write(now(), life_.rank, absl::StrCat("#", life_.number, " ", what), actions);
+  if (world_->journal.enabled())
+    world_->journal.Write(now(), life_.rank, absl::StrCat("#", life_.number, " ", what), actions);
   for (const Action& action : actions) {
     std::visit([this](const auto& alternative) { Do(alternative); }, action);
   }
   executing_ = false;
-  if (protocol_.state() != life_.state) world_->checker.Violate("a state was entered without an action");
+  if (protocol_.state() != life_.state)
+    world_->checker.Violate("a state was entered without an action");
 }
 
 std::function<void()> Attempt::Later(std::function<void(Attempt&)> step) {
@@ -75,14 +79,19 @@ void Attempt::Start() {
 
 void Attempt::Close() {
   owner_closed_ = true;
-  const absl::Duration timeout = world_->Trouble(100) ? absl::Milliseconds(world_->random.Below(1000)) : world_->scenario.close_timeout;
+  const absl::Duration timeout = world_->Trouble(100)
+                                     ? absl::Milliseconds(world_->random.Below(1000))
+                                     : world_->scenario.close_timeout;
   life_.close_timeout = std::max(life_.close_timeout, timeout);
-  Input(absl::StrCat("Close after #", issued_), [&] { return protocol_.Close(now(), timeout, issued_); });
+  Input(absl::StrCat("Close after #", issued_),
+        [&] { return protocol_.Close(now(), timeout, issued_); });
 }
 
 void Attempt::Abort(absl::string_view why) {
   Input("Abort", [&] {
-    return protocol_.Fail(now(), absl::CancelledError(absl::StrCat("rank ", life_.rank, " aborted: ", why)), Certainty::kCause);
+    return protocol_.Fail(
+        now(), absl::CancelledError(absl::StrCat("rank ", life_.rank, " aborted: ", why)),
+        Certainty::kCause);
   });
 }
 
@@ -90,10 +99,17 @@ void Attempt::Plan() {
   const absl::Duration most = world_->scenario.setup_timeout;
   Random& random = world_->random;
   if (world_->Trouble(10)) Abort("before the start");
-  if (world_->Trouble(80)) After(random.Between(absl::ZeroDuration(), most), [](Attempt& self) { self.Abort("at some moment"); });
-  if (world_->Trouble(80)) After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [](Attempt& self) { self.Abort("early"); });
-  if (world_->Trouble(100)) After(random.Between(absl::ZeroDuration(), most), [](Attempt& self) { self.Close(); });
-  if (world_->Trouble(60)) After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)), [](Attempt& self) { self.Close(); });
+  if (world_->Trouble(80))
+    After(random.Between(absl::ZeroDuration(), most),
+          [](Attempt& self) { self.Abort("at some moment"); });
+  if (world_->Trouble(80))
+    After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)),
+          [](Attempt& self) { self.Abort("early"); });
+  if (world_->Trouble(100))
+    After(random.Between(absl::ZeroDuration(), most), [](Attempt& self) { self.Close(); });
+  if (world_->Trouble(60))
+    After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)),
+          [](Attempt& self) { self.Close(); });
   if (world_->Trouble(150)) {
     After(random.Between(absl::ZeroDuration(), most), [](Attempt& self) {
       self.Input("Propose", [&self] { return self.protocol_.Propose(self.now(), "backend"); });
@@ -122,46 +138,58 @@ void Attempt::WorkOn() {
   issued_ = next;
   in_flight_ = true;
   world_->checker.OnWorkAccepted(life_, next);
-  world_->fabric.Work(fabric_group_, life_.rank, next, [weak = weak_from_this(), next, this](absl::Status status) {
-    if (weak.expired()) return;
-    Later([next, status](Attempt& self) { self.OnWorkDone(next, status); })();
-  });
+  world_->fabric.Work(fabric_group_, life_.rank, next,
+                      [weak = weak_from_this(), next, this](absl::Status status) {
+                        if (weak.expired()) return;
+                        Later([next, status](Attempt& self) { self.OnWorkDone(next, status); })();
+                      });
 }
 
 void Attempt::OnWorkDone(int64_t number, const absl::Status& status) {
   in_flight_ = false;
   if (!status.ok()) {
-    Input(absl::StrCat("all_reduce #", number, " failed"), [&] { return protocol_.Fail(now(), status, Certainty::kSuspicion); });
+    Input(absl::StrCat("all_reduce #", number, " failed"),
+          [&] { return protocol_.Fail(now(), status, Certainty::kSuspicion); });
     return;
   }
   completed_ = number;
   ReportWhenDrained();
-  After(world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30)), [](Attempt& self) { self.WorkOn(); });
+  After(world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30)),
+        [](Attempt& self) { self.WorkOn(); });
 }
 
 void Attempt::ReportWhenDrained() {
   if (!draining_ || drain_reported_ || in_flight_ || completed_ < limit_) return;
   drain_reported_ = true;
   world_->executor.Post(Later([](Attempt& self) {
-    self.Input(absl::StrCat("OnDrained #", self.completed_), [&self] { return self.protocol_.OnDrained(self.completed_); });
+    self.Input(absl::StrCat("OnDrained #", self.completed_),
+               [&self] { return self.protocol_.OnDrained(self.completed_); });
   }));
 }
 
 // --- from the process
 
 void Attempt::OnRecord(Revision revision, const GroupRecord& record) {
-  Input(absl::StrCat("OnRecord revision ", revision, " generation ", record.generation), [&] { return protocol_.OnRecord(now(), revision, record); });
+  Input(absl::StrCat("OnRecord revision ", revision, " generation ", record.generation),
+        [&] { return protocol_.OnRecord(now(), revision, record); });
 }
 
 void Attempt::OnSession(const SessionRecord& session) {
-  Input(absl::StrCat("OnSession ", session.WhatHappened(), " (", session.incarnation, ")"), [&] { return protocol_.OnSession(now(), session); });
+  Input(absl::StrCat("OnSession ", session.WhatHappened(), " (", session.incarnation, ")"),
+        [&] { return protocol_.OnSession(now(), session); });
+}
+
+void Attempt::OnCutOff() {
+  life_.lost_store = true;
+  world_->checker.OnMute(life_, /*for_good=*/true, now());
 }
 
 void Attempt::OnStoreLost(const absl::Status& why) {
-  life_.lost_store = true;
-  world_->checker.OnMemberGone(life_, now());
+  OnCutOff();
   Input("OnStoreLost", [&] { return protocol_.OnStoreLost(now(), why); });
 }
+
+void Attempt::OnStopped() { world_->checker.OnMute(life_, /*for_good=*/false, now()); }
 
 void Attempt::OnPaused(absl::Duration pause) {
   life_.paused += pause;
@@ -171,26 +199,37 @@ void Attempt::OnPaused(absl::Duration pause) {
 void Attempt::Die() {
   life_.dead = true;
   world_->executor.Cancel(timer_);
-  world_->checker.OnMemberGone(life_, now());
+  world_->checker.OnMute(life_, /*for_good=*/true, now());
   if (!fabric_group_.empty()) world_->fabric.Vanish(fabric_group_, life_.rank);
 }
 
 // --- actions
 
-void Attempt::Gather(const std::string& key, const std::string& value, absl::Time deadline, const char* name, GatherInput input) {
-  host_->client().Gather(key, life_.rank, world_->scenario.size, value, deadline,
-                         [weak = weak_from_this(), this, name, input](absl::StatusOr<GatherResult> result) {
-                           if (weak.expired()) return;
-                           Later([name, input, result = std::move(result)](Attempt& self) {
-                             self.Input(absl::StrCat(name, " ", Describe(result.status())),
-                                        [&] { return (self.protocol_.*input)(self.now(), result); });
-                           })();
-                         });
+void Attempt::Gather(const std::string& key, const std::string& value, absl::Time deadline,
+                     const char* name, GatherInput input) {
+  host_->client().Gather(
+      key, life_.rank, world_->scenario.size, value, deadline,
+      [weak = weak_from_this(), this, name, input](absl::StatusOr<GatherResult> result) {
+        if (weak.expired()) return;
+        Later([name, input, result = std::move(result)](Attempt& self) {
+          if (input == static_cast<GatherInput>(&GroupProtocol::OnMet) && result.ok()) {
+            self.world_->checker.OnMet(self.life_, result->revision, self.now());
+          }
+          self.Input(absl::StrCat(name, " ", Describe(result.status())),
+                     [&] { return (self.protocol_.*input)(self.now(), result); });
+        })();
+      });
 }
 
-void Attempt::Do(const action::Meet& action) { Gather(action.key, action.value, action.deadline, "OnMet", &GroupProtocol::OnMet); }
-void Attempt::Do(const action::Confirm& action) { Gather(action.key, "", action.deadline, "OnAllConnected", &GroupProtocol::OnAllConnected); }
-void Attempt::Do(const action::Vote& action) { Gather(action.key, action.value, action.deadline, "OnVotes", &GroupProtocol::OnVotes); }
+void Attempt::Do(const action::Meet& action) {
+  Gather(action.key, action.value, action.deadline, "OnMet", &GroupProtocol::OnMet);
+}
+void Attempt::Do(const action::Confirm& action) {
+  Gather(action.key, "", action.deadline, "OnAllConnected", &GroupProtocol::OnAllConnected);
+}
+void Attempt::Do(const action::Vote& action) {
+  Gather(action.key, action.value, action.deadline, "OnVotes", &GroupProtocol::OnVotes);
+}
 
 void Attempt::Do(const action::Withdraw& action) {
   if (world_->mutation == Mutation::kDropWithdraw) return;
@@ -198,32 +237,38 @@ void Attempt::Do(const action::Withdraw& action) {
 }
 
 void Attempt::Do(const action::WriteRecord& action) {
-  host_->client().CompareAndSet(GroupRecordKey(kName), action.expected, action.record.Encode(), Lifetime::kPersistent,
-                                now() + world_->scenario.close_timeout,
-                                [weak = weak_from_this(), this](absl::StatusOr<CompareAndSetResult> result) {
-                                  if (weak.expired()) return;
-                                  if (result.ok() && result->current.revision != 0) {
-                                    if (const auto record = GroupRecord::Decode(result->current.value); record.ok()) {
-                                      world_->checker.OnRecord(result->current.revision, *record);
-                                    }
-                                  }
-                                  Later([result = std::move(result)](Attempt& self) {
-                                    self.Input(absl::StrCat("OnRecordWritten ", result.ok() ? (result->swapped ? "swapped" : "in the way")
-                                                                                           : Describe(result.status())),
-                                               [&] { return self.protocol_.OnRecordWritten(self.now(), result); });
-                                  })();
-                                });
+  host_->client().CompareAndSet(
+      GroupRecordKey(kName), action.expected, action.record.Encode(), Lifetime::kPersistent,
+      now() + world_->scenario.close_timeout,
+      [weak = weak_from_this(), this](absl::StatusOr<CompareAndSetResult> result) {
+        if (weak.expired()) return;
+        if (result.ok() && result->current.revision != 0) {
+          if (const auto record = GroupRecord::Decode(result->current.value); record.ok()) {
+            world_->checker.OnRecord(result->current.revision, *record);
+          }
+        }
+        Later([result = std::move(result)](Attempt& self) {
+          self.Input(absl::StrCat("OnRecordWritten ",
+                                  result.ok() ? (result->swapped ? "swapped" : "in the way")
+                                              : Describe(result.status())),
+                     [&] { return self.protocol_.OnRecordWritten(self.now(), result); });
+        })();
+      });
 }
 
 void Attempt::Do(const action::Connect& action) {
   world_->checker.OnConnect(life_, action.agreement);
-  fabric_group_ = absl::StrCat(action.agreement.generation, ":", absl::StrJoin(action.agreement.incarnations, ","));
-  world_->fabric.Connect(fabric_group_, life_.rank, world_->scenario.size, action.deadline, [weak = weak_from_this(), this](absl::Status status) {
-    if (weak.expired()) return;
-    Later([status](Attempt& self) {
-      self.Input(absl::StrCat("OnConnected ", Describe(status)), [&] { return self.protocol_.OnConnected(self.now(), status); });
-    })();
-  });
+  fabric_group_ = absl::StrCat(action.agreement.generation, ":",
+                               absl::StrJoin(action.agreement.incarnations, ","));
+  world_->fabric.Connect(fabric_group_, life_.rank, world_->scenario.size, action.deadline,
+                         [weak = weak_from_this(), this](absl::Status status) {
+                           if (weak.expired()) return;
+                           Later([status](Attempt& self) {
+                             self.Input(absl::StrCat("OnConnected ", Describe(status)), [&] {
+                               return self.protocol_.OnConnected(self.now(), status);
+                             });
+                           })();
+                         });
 }
 
 void Attempt::Do(const action::Drain& action) {
@@ -232,36 +277,43 @@ void Attempt::Do(const action::Drain& action) {
   drain_reported_ = false;
   limit_ = action.sequence;
   if (in_flight_ && issued_ > limit_) {
-    world_->executor.Post(Later([why = absl::FailedPreconditionError(absl::StrCat(action.closed_by, ", and rank ", life_.rank, " was in #",
-                                                                                 issued_))](Attempt& self) {
-      self.Input("a collective beyond the close is in flight", [&] { return self.protocol_.Fail(self.now(), why, Certainty::kCause); });
-    }));
+    world_->executor.Post(Later(
+        [why = absl::FailedPreconditionError(absl::StrCat(
+             action.closed_by, ", and rank ", life_.rank, " was in #", issued_))](Attempt& self) {
+          self.Input("a collective beyond the close is in flight",
+                     [&] { return self.protocol_.Fail(self.now(), why, Certainty::kCause); });
+        }));
     return;
   }
   ReportWhenDrained();
 }
 
 void Attempt::Do(const action::AskHolders&) {
-  After(world_->Trouble(100) ? world_->scenario.close_timeout * 2 : absl::ZeroDuration(), [](Attempt& self) {
-    const std::string holders = self.world_->Trouble(400) ? absl::StrCat("trainer.cc:", 88 + self.life_.rank) : "";
-    self.Input(absl::StrCat("OnHolders '", holders, "'"), [&] { return self.protocol_.OnHolders(holders); });
-  });
+  After(world_->Trouble(100) ? world_->scenario.close_timeout * 2 : absl::ZeroDuration(),
+        [](Attempt& self) {
+          const std::string holders =
+              self.world_->Trouble(400) ? absl::StrCat("trainer.cc:", 88 + self.life_.rank) : "";
+          self.Input(absl::StrCat("OnHolders '", holders, "'"),
+                     [&] { return self.protocol_.OnHolders(holders); });
+        });
 }
 
 void Attempt::Do(const action::Finalize&) {
   world_->checker.OnFinalized(life_);
   if (!draining_) ++world_->checker.tally().accepted_proposals;
-  world_->fabric.Finalize(fabric_group_, life_.rank, [weak = weak_from_this(), this](absl::Status status) {
-    if (weak.expired()) return;
-    Later([status](Attempt& self) {
-      self.Input(absl::StrCat("OnFinalized ", Describe(status)), [&] { return self.protocol_.OnFinalized(self.now(), status); });
-      if (!status.ok() || self.was_aborted_) return;
-      self.world_->executor.Post(self.Later([](Attempt& closed) {
-        if (std::exchange(closed.was_released_, true)) return;
-        closed.Input("OnReleased", [&closed] { return closed.protocol_.OnReleased(); });
-      }));
-    })();
-  });
+  world_->fabric.Finalize(
+      fabric_group_, life_.rank, [weak = weak_from_this(), this](absl::Status status) {
+        if (weak.expired()) return;
+        Later([status](Attempt& self) {
+          self.Input(absl::StrCat("OnFinalized ", Describe(status)),
+                     [&] { return self.protocol_.OnFinalized(self.now(), status); });
+          if (!status.ok() || self.was_aborted_) return;
+          self.world_->executor.Post(self.Later([](Attempt& closed) {
+            if (std::exchange(closed.was_released_, true)) return;
+            closed.Input("OnReleased", [&closed] { return closed.protocol_.OnReleased(); });
+          }));
+        })();
+      });
 }
 
 void Attempt::Do(const action::AbortBackend&) {
@@ -291,22 +343,26 @@ void Attempt::Do(const action::WakeAt& action) {
   timer_ = 0;
   if (world_->mutation == Mutation::kLoseAlarms && world_->random.Chance(30)) return;
   if (action.when == absl::InfiniteFuture()) return;
-  timer_ = world_->executor.PostAt(action.when, Later([](Attempt& self) {
-    self.Input("OnTimer", [&self] { return self.protocol_.OnTimer(self.now()); });
-  }));
+  timer_ = world_->executor.PostAt(
+      action.when, Later([](Attempt& self) {
+        self.Input("OnTimer", [&self] { return self.protocol_.OnTimer(self.now()); });
+      }));
 }
 
 void Attempt::Do(const action::Enter& action) {
   world_->checker.OnEnter(life_, action, now());
   if (action.to == GroupState::kReady || action.to == GroupState::kDraining) {
-    After(world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30)), [](Attempt& self) { self.WorkOn(); });
+    After(world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30)),
+          [](Attempt& self) { self.WorkOn(); });
   }
   if (!IsTerminal(action.to)) return;
   world_->executor.Cancel(timer_);
   host_->OnTerminal();
 }
 
-void Attempt::Do(const action::CauseResolved& action) { world_->checker.OnCause(life_, action.cause); }
+void Attempt::Do(const action::CauseResolved& action) {
+  world_->checker.OnCause(life_, action.cause);
+}
 
 void Attempt::Do(const action::ProposalRefused&) { ++world_->checker.tally().refused_proposals; }
 

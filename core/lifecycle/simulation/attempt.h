@@ -1,4 +1,5 @@
-// One group on one simulated rank: executes the actions of its GroupProtocol as core/group's runtime does, and is its owner.
+// One group on one simulated rank: executes the actions of its GroupProtocol as core/group's
+// runtime does, and is its owner.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_ATTEMPT_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_ATTEMPT_H_
 
@@ -40,6 +41,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void OnRecord(Revision revision, const GroupRecord& record);
   void OnSession(const SessionRecord& session);
   void OnStoreLost(const absl::Status& why);
+  void OnStopped();
+  void OnCutOff();  // from the store; it will notice
   void OnPaused(absl::Duration pause);
   // The process dies with it.
   void Die();
@@ -75,7 +78,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void Do(const action::ProposalRefused& action);
 
   using GatherInput = Actions (GroupProtocol::*)(absl::Time, absl::StatusOr<GatherResult>);
-  void Gather(const std::string& key, const std::string& value, absl::Time deadline, const char* name, GatherInput input);
+  void Gather(const std::string& key, const std::string& value, absl::Time deadline,
+              const char* name, GatherInput input);
 
   // The owner's program: some collectives, then perhaps a close.
   void Plan();

@@ -9,7 +9,8 @@ namespace muster::simulation {
 namespace {
 
 std::string Who(const Life& life) {
-  return absl::StrCat("rank ", life.rank, ", attempt ", life.number, ", generation ", life.generation, ", ", Name(life.state));
+  return absl::StrCat("rank ", life.rank, ", attempt ", life.number, ", generation ",
+                      life.generation, ", ", Name(life.state));
 }
 
 }  // namespace
@@ -33,17 +34,22 @@ void Tally::Add(const Tally& other) {
 void Checker::OnRecord(Revision revision, const GroupRecord& record) {
   const auto [known, is_new] = records_.emplace(revision, record.Encode());
   if (!is_new) {
-    if (known->second != record.Encode()) Violate(absl::StrCat("L8: two records with revision ", revision));
+    if (known->second != record.Encode())
+      Violate(absl::StrCat("L8: two records with revision ", revision));
     return;
   }
-  // L8, and one order of events for all: judged over the revisions, in whatever order ranks hear of them.
+  // L8, and one order of events for all: judged over the revisions, in whatever order ranks hear of
+  // them.
   if (known != records_.begin()) {
     const absl::StatusOr<GroupRecord> before = GroupRecord::Decode(std::prev(known)->second);
     if (before.ok() && before->generation > record.generation) {
-      Violate(absl::StrCat("L8: the record went back from generation ", before->generation, " to ", record.generation));
+      Violate(absl::StrCat("L8: the record went back from generation ", before->generation, " to ",
+                           record.generation));
     }
-    if (before.ok() && before->generation == record.generation && !before->cause.ok() && before->cause != record.cause) {
-      Violate(absl::StrCat("L4: the first cause of generation ", record.generation, " was replaced: ", Describe(before->cause), " by ",
+    if (before.ok() && before->generation == record.generation && !before->cause.ok() &&
+        before->cause != record.cause) {
+      Violate(absl::StrCat("L4: the first cause of generation ", record.generation,
+                           " was replaced: ", Describe(before->cause), " by ",
                            Describe(record.cause)));
     }
   }
@@ -57,23 +63,25 @@ void Checker::OnAgreed(Life& life, const Agreement& agreement) {
   life.generation = agreement.generation;
   int64_t& latest = latest_of_[life.incarnation];
   if (agreement.generation <= latest) {
-    Violate(absl::StrCat("L8: after generation ", latest, " came ", agreement.generation, " (", Who(life), ")"));
+    Violate(absl::StrCat("L8: after generation ", latest, " came ", agreement.generation, " (",
+                         Who(life), ")"));
   }
   latest = std::max(latest, agreement.generation);
 }
 
-void Checker::OnConnect(Life& life, const Agreement& agreement) {
-  life.has_connected = true;
+void Checker::OnConnect(const Life& life, const Agreement& agreement) {
   Generation& generation = generations_[agreement.generation];
   if (generation.incarnations.empty()) generation.incarnations = agreement.incarnations;
   if (generation.incarnations != agreement.incarnations) {
-    Violate(absl::StrCat("L8: generation ", agreement.generation, " was given out twice (", Who(life), ")"));
+    Violate(absl::StrCat("L8: generation ", agreement.generation, " was given out twice (",
+                         Who(life), ")"));
   }
 }
 
 void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
   if (IsTerminal(life.state)) Violate(absl::StrCat("L5: a second end (", Who(life), ")"));
-  if (enter.from != life.state) Violate(absl::StrCat("a transition from ", Name(enter.from), " (", Who(life), ")"));
+  if (enter.from != life.state)
+    Violate(absl::StrCat("a transition from ", Name(enter.from), " (", Who(life), ")"));
   if (enter.to != life.state) {
     life.entered = now;
     life.paused = absl::ZeroDuration();
@@ -87,7 +95,7 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
   if (enter.to == GroupState::kAborting && scenario_.trouble == 0 && !scenario_.rough && !calm_) {
     Violate(absl::StrCat("it failed, though nothing went wrong (", Who(life), ")"));
   }
-  if (enter.to == GroupState::kAborting || IsTerminal(enter.to)) OnMemberGone(life, now);
+  if (enter.to == GroupState::kAborting) OnGone(life, now);
   if (enter.to == GroupState::kDestroyed) ++tally_.destroyed;
   if (enter.to == GroupState::kAborted) {
     ++tally_.aborted;
@@ -102,11 +110,13 @@ void Checker::OnCause(Life& life, const absl::Status& cause) {
 }
 
 void Checker::OnBackendAborted(Life& life) {
-  if (++life.aborts > 1) Violate(absl::StrCat("L5: the backend was aborted twice (", Who(life), ")"));
+  if (++life.aborts > 1)
+    Violate(absl::StrCat("L5: the backend was aborted twice (", Who(life), ")"));
 }
 
 void Checker::OnFinalized(Life& life) {
-  if (++life.finalizations > 1) Violate(absl::StrCat("L5: the backend was finalized twice (", Who(life), ")"));
+  if (++life.finalizations > 1)
+    Violate(absl::StrCat("L5: the backend was finalized twice (", Who(life), ")"));
   if (life.aborts > 0) Violate(absl::StrCat("L5: finalized after the abort (", Who(life), ")"));
 }
 
@@ -117,15 +127,41 @@ void Checker::OnWorkAccepted(const Life& life, int64_t number) {
   }
 }
 
-void Checker::OnMemberGone(const Life& life, absl::Time now) {
-  if (!life.has_connected) return;
-  absl::Time& gone = generations_[life.generation].first_gone;
-  gone = std::min(gone, now);
+void Checker::OnMet(Life& life, Revision meeting, absl::Time now) {
+  life.meeting = meeting;
+  if (life.state == GroupState::kAborting || IsTerminal(life.state)) OnGone(life, now);
+}
+
+// It writes its cause, perhaps after the window of a suspicion and some lost races.
+void Checker::OnGone(const Life& life, absl::Time now) {
+  if (life.meeting == 0) return;
+  known_by_[life.meeting].emplace(life.rank,
+                                  now + scenario_.cause_window + 12 * scenario_.max_delay);
+}
+
+// The store finds out by the silence.
+void Checker::OnMute(const Life& life, bool for_good, absl::Time now) {
+  if (life.meeting == 0) return;
+  std::map<int, absl::Time>& known_by = known_by_[life.meeting];
+  if (!for_good && known_by.count(life.rank) == 0) return;
+  known_by[life.rank] = now + 2 * scenario_.heartbeat_timeout + scenario_.loss_grace +
+                        scenario_.cause_window + scenario_.close_timeout + 12 * scenario_.max_delay;
 }
 
 void Checker::CheckBounds(const Life& life, absl::Time now) {
   const absl::Duration here = now - life.entered - life.paused;
   absl::Duration bound = absl::InfiniteDuration();
+  if (life.state == GroupState::kConnecting || life.state == GroupState::kReady) {
+    const auto known_by = known_by_.find(life.meeting);
+    if (known_by != known_by_.end() && !scenario_.rough && !life.was_paused && !life.lost_store) {
+      for (const auto& [rank, time] : known_by->second) {
+        if (rank == life.rank || now <= time) continue;
+        Violate(absl::StrCat("L4: ", absl::FormatDuration(now - time),
+                             " after it should know that rank ", rank, " is gone (", Who(life),
+                             ")"));
+      }
+    }
+  }
   switch (life.state) {
     case GroupState::kRendezvous:
       bound = scenario_.setup_timeout + scenario_.cause_window;
@@ -133,7 +169,8 @@ void Checker::CheckBounds(const Life& life, absl::Time now) {
     case GroupState::kConnecting:
       bound = scenario_.setup_timeout + scenario_.cause_window;
       if (now - life.started - life.paused > bound && !life.was_paused) {
-        Violate(absl::StrCat("L1: set-up took ", absl::FormatDuration(now - life.started), " (", Who(life), ")"));
+        Violate(absl::StrCat("L1: set-up took ", absl::FormatDuration(now - life.started), " (",
+                             Who(life), ")"));
       }
       break;
     case GroupState::kDraining:
@@ -143,26 +180,17 @@ void Checker::CheckBounds(const Life& life, absl::Time now) {
     case GroupState::kAborting:
       bound = scenario_.close_timeout + scenario_.cause_window;
       break;
-    case GroupState::kReady: {
-      const auto generation = generations_.find(life.generation);
-      if (generation == generations_.end() || scenario_.rough || life.was_paused) break;
-      // L4: a member is gone; its session's loss, or the cause that it wrote, reaches the others.
-      const absl::Duration detection = 2 * scenario_.heartbeat_timeout + scenario_.loss_grace + scenario_.cause_window +
-                                       scenario_.close_timeout + 10 * scenario_.max_delay;
-      if (now - generation->second.first_gone > detection) {
-        Violate(absl::StrCat("L4: still ready ", absl::FormatDuration(now - generation->second.first_gone), " after a member was gone (",
-                             Who(life), ")"));
-      }
-      break;
-    }
     default:
       break;
   }
-  if (here > bound) Violate(absl::StrCat("L1: for ", absl::FormatDuration(here), " in one state (", Who(life), ")"));
+  if (here > bound)
+    Violate(
+        absl::StrCat("L1: for ", absl::FormatDuration(here), " in one state (", Who(life), ")"));
 }
 
 void Checker::CheckCauses() {
-  std::map<int64_t, std::map<std::string, std::string>> causes;  // by generation: cause to an example of who reported it
+  std::map<int64_t, std::map<std::string, std::string>>
+      causes;  // by generation: cause to an example of who reported it
   std::map<int64_t, int> reports;
   for (const Life& life : ended_) {
     ++tally_.lives;
@@ -171,23 +199,29 @@ void Checker::CheckCauses() {
     tally_.lost_store += life.lost_store;
     if (life.dead) continue;
     if (!IsTerminal(life.state)) Violate(absl::StrCat("L1: it never ended (", Who(life), ")"));
-    // Exceptions of the contract: who lost the store, or failed after the agreement to close, has a cause of its own. Before the ranks have met they share no
-    // generation. A rank that was stopped longer than its bounds allow reports what it knew.
-    if (life.generation == 0 || life.state != GroupState::kAborted || life.was_closing || life.lost_store || life.was_paused) continue;
+    // Exceptions of the contract: who lost the store, or failed after the agreement to close, has a
+    // cause of its own. Before the ranks have met they share no generation. A rank that was stopped
+    // longer than its bounds allow reports what it knew.
+    if (life.generation == 0 || life.state != GroupState::kAborted || life.was_closing ||
+        life.lost_store || life.was_paused)
+      continue;
     if (scenario_.rough) continue;
     const std::string cause = Describe(*life.cause);
     causes[life.generation].emplace(cause, Who(life));
     ++reports[life.generation];
     const absl::Status& recorded = generations_[life.generation].cause;
     if (recorded != *life.cause) {
-      Violate(absl::StrCat("L4: ", Who(life), " reports '", cause, "', the record says '", Describe(recorded), "'"));
+      Violate(absl::StrCat("L4: ", Who(life), " reports '", cause, "', the record says '",
+                           Describe(recorded), "'"));
     }
   }
   for (const auto& [generation, by_cause] : causes) {
     tally_.causes_shared += reports[generation] > 1;
     if (by_cause.size() < 2) continue;
-    Violate(absl::StrCat("L4: generation ", generation, " has two causes: '", by_cause.begin()->first, "' (", by_cause.begin()->second,
-                         ") and '", std::next(by_cause.begin())->first, "' (", std::next(by_cause.begin())->second, ")"));
+    Violate(absl::StrCat("L4: generation ", generation, " has two causes: '",
+                         by_cause.begin()->first, "' (", by_cause.begin()->second, ") and '",
+                         std::next(by_cause.begin())->first, "' (",
+                         std::next(by_cause.begin())->second, ")"));
   }
 }
 

@@ -25,11 +25,11 @@ struct Life {
   int number = 0;            // of the attempt in that process
   GroupState state = GroupState::kCreated;
   absl::Time started = absl::InfiniteFuture();
-  absl::Time entered;                                    // the state
-  absl::Duration paused;                                 // since then: the process was stopped
-  absl::Duration close_timeout = absl::ZeroDuration();   // the longest that its owner gave
+  absl::Time entered;                                   // the state
+  absl::Duration paused;                                // since then: the process was stopped
+  absl::Duration close_timeout = absl::ZeroDuration();  // the longest that its owner gave
   int64_t generation = 0;
-  bool has_connected = false;  // or tried to: until then a generation may be forgotten and come again
+  Revision meeting = 0;  // the gather in which the ranks met, whatever the protocol made of it
   bool was_ready = false;
   bool was_closing = false;
   bool was_paused = false;
@@ -74,15 +74,17 @@ class Checker {
   void OnRecord(Revision revision, const GroupRecord& record);
   void OnAgreed(Life& life, const Agreement& agreement);
   // From here on a generation leaves traces: addresses, sockets, keys.
-  void OnConnect(Life& life, const Agreement& agreement);
+  void OnConnect(const Life& life, const Agreement& agreement);
   void OnEnter(Life& life, const action::Enter& enter, absl::Time now);
   void OnCause(Life& life, const absl::Status& cause);
   void OnBackendAborted(Life& life);
   void OnFinalized(Life& life);
   // A collective was let in, or came to its end well.
   void OnWorkAccepted(const Life& life, int64_t number);
-  // Its process died, or lost its way to the store.
-  void OnMemberGone(const Life& life, absl::Time now);
+  // All ranks have met. Who has given up by then must tell the others.
+  void OnMet(Life& life, Revision meeting, absl::Time now);
+  // Its process died, was stopped or lost its way to the store: it will tell nobody, or late.
+  void OnMute(const Life& life, bool for_good, absl::Time now);
   // L1: nobody stays anywhere longer than the timeouts allow.
   void CheckBounds(const Life& life, absl::Time now);
 
@@ -96,10 +98,12 @@ class Checker {
   Tally& tally() { return tally_; }
 
  private:
+  void OnGone(const Life& life, absl::Time now);
+
   struct Generation {
     std::vector<uint64_t> incarnations;
     absl::Time first_gone = absl::InfiniteFuture();
-    absl::Status cause;             // the first in the record
+    absl::Status cause;  // the first in the record
   };
 
   const Scenario scenario_;
@@ -107,6 +111,8 @@ class Checker {
   bool calm_ = false;
   std::map<Revision, std::string> records_;
   std::map<int64_t, Generation> generations_;
+  // L4: by meeting and rank, until when every other member must know that this one is gone.
+  std::map<Revision, std::map<int, absl::Time>> known_by_;
   std::map<uint64_t, int64_t> latest_of_;  // generation, by the incarnation of a process
   std::vector<Life> ended_;
   Tally tally_;

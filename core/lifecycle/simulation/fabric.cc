@@ -7,14 +7,19 @@
 namespace muster::simulation {
 namespace {
 
-absl::Status LostContact(int rank) { return absl::UnavailableError(absl::StrCat("lost contact with rank ", rank)); }
+absl::Status LostContact(int rank) {
+  return absl::UnavailableError(absl::StrCat("lost contact with rank ", rank));
+}
 
 }  // namespace
 
-bool Fabric::Trouble(int per_mille) { return !calm_ && random_->PerMille(per_mille * scenario_.trouble / 100); }
+bool Fabric::Trouble(int per_mille) {
+  return !calm_ && random_->PerMille(per_mille * scenario_.trouble / 100);
+}
 
 void Fabric::After(absl::Duration delay, Done done, absl::Status status) {
-  executor_->PostAt(executor_->Now() + delay, [done = std::move(done), status = std::move(status)] { done(status); });
+  executor_->PostAt(executor_->Now() + delay,
+                    [done = std::move(done), status = std::move(status)] { done(status); });
 }
 
 Fabric::Communicator& Fabric::At(const std::string& group, int size) {
@@ -36,7 +41,9 @@ bool Fabric::HasGone(const Communicator& communicator, int* rank) const {
 void Fabric::Connect(const std::string& group, int rank, int size, absl::Time deadline, Done done) {
   Communicator& communicator = At(group, size);
   if (Trouble(10)) return;  // never answers, whatever the deadline
-  if (Trouble(20)) return After(deadline - executor_->Now(), std::move(done), absl::DeadlineExceededError("no answer from rank 0"));
+  if (Trouble(20))
+    return After(deadline - executor_->Now(), std::move(done),
+                 absl::DeadlineExceededError("no answer from rank 0"));
   if (Trouble(20)) return After(Delay(), std::move(done), absl::InternalError("no device"));
   int gone = 0;
   if (HasGone(communicator, &gone)) return After(Delay(), std::move(done), LostContact(gone));
@@ -51,7 +58,9 @@ void Fabric::Connect(const std::string& group, int rank, int size, absl::Time de
     return;
   }
   for (auto& [other, other_done] : std::exchange(communicator.connecting, {})) {
-    const absl::Duration slow = Trouble(30) ? random_->Between(absl::ZeroDuration(), scenario_.setup_timeout) : absl::ZeroDuration();
+    const absl::Duration slow =
+        Trouble(30) ? random_->Between(absl::ZeroDuration(), scenario_.setup_timeout)
+                    : absl::ZeroDuration();
     After(Delay() + slow, std::move(other_done), absl::OkStatus());
   }
 }
@@ -69,8 +78,11 @@ void Fabric::Work(const std::string& group, int rank, int64_t number, Done done)
 
 void Fabric::Finalize(const std::string&, int, Done done) {
   if (Trouble(15)) return;
-  if (Trouble(15)) return After(Delay(), std::move(done), absl::InternalError("its socket was reset"));
-  const absl::Duration slow = Trouble(30) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout) : absl::ZeroDuration();
+  if (Trouble(15))
+    return After(Delay(), std::move(done), absl::InternalError("its socket was reset"));
+  const absl::Duration slow =
+      Trouble(30) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout)
+                  : absl::ZeroDuration();
   After(Delay() + slow, std::move(done), absl::OkStatus());
 }
 
@@ -91,7 +103,9 @@ void Fabric::Abort(const std::string& group, int rank, std::function<void()> rel
     FailWaiting(found->second, rank);
   }
   if (Trouble(15)) return;  // hangs
-  const absl::Duration slow = Trouble(50) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout) : absl::ZeroDuration();
+  const absl::Duration slow =
+      Trouble(50) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout)
+                  : absl::ZeroDuration();
   executor_->PostAt(executor_->Now() + Delay() + slow, std::move(released));
 }
 
@@ -99,7 +113,8 @@ void Fabric::Vanish(const std::string& group, int rank) {
   const auto found = communicators_.find(group);
   if (found == communicators_.end()) return;
   found->second.gone[rank] = true;
-  if (random_->Chance(70)) FailWaiting(found->second, rank);  // else a host without power: only time tells
+  if (random_->Chance(70))
+    FailWaiting(found->second, rank);  // else a host without power: only time tells
 }
 
 }  // namespace muster::simulation

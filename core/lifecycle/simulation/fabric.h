@@ -1,4 +1,5 @@
-// The imitation of a backend: communicators that connect, work, finalize and abort in virtual time, or do not.
+// The imitation of a backend: communicators that connect, work, finalize and abort in virtual time,
+// or do not.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_FABRIC_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_FABRIC_H_
 
@@ -24,7 +25,8 @@ class Fabric {
   Fabric(const Scenario& scenario, ManualExecutor* executor, Random* random)
       : scenario_(scenario), executor_(executor), random_(random) {}
 
-  // `group` is the same string on all ranks of one generation. Ends with an error where a peer is gone.
+  // `group` is the same string on all ranks of one generation. Ends with an error where a peer is
+  // gone.
   void Connect(const std::string& group, int rank, int size, absl::Time deadline, Done done);
   // The collective `number`: done when every rank has come to it.
   void Work(const std::string& group, int rank, int64_t number, Done done);

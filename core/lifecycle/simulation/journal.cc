@@ -35,7 +35,8 @@ struct Describer {
   std::string operator()(const action::NameResidue&) const { return "name residue"; }
   std::string operator()(const action::WakeAt& a) const {
     if (a.when == absl::InfiniteFuture()) return "no alarm";
-    return absl::StrFormat("alarm at %.3f ms", absl::ToDoubleMilliseconds(a.when - absl::UnixEpoch()));
+    return absl::StrFormat("alarm at %.3f ms",
+                           absl::ToDoubleMilliseconds(a.when - absl::UnixEpoch()));
   }
   std::string operator()(const action::Enter& a) const {
     return absl::StrCat("[", Name(a.from), " -", Name(a.event), "-> ", Name(a.to), "]");
@@ -65,13 +66,14 @@ std::string Describe(const absl::Status& status) {
 
 void Journal::Write(absl::Time now, int rank, absl::string_view what) {
   if (!enabled_) return;
-  lines_.push_back(absl::StrFormat("%10.3f ms  rank %d  %s",
-                                   absl::ToDoubleMilliseconds(now - absl::UnixEpoch()), rank, what));
+  lines_.push_back(absl::StrFormat(
+      "%10.3f ms  rank %d  %s", absl::ToDoubleMilliseconds(now - absl::UnixEpoch()), rank, what));
 }
 
 void Journal::Write(absl::Time now, int rank, absl::string_view input, const Actions& actions) {
   if (!enabled_) return;
-  Write(now, rank, actions.empty() ? std::string(input) : absl::StrCat(input, "  =>  ", Describe(actions)));
+  Write(now, rank,
+        actions.empty() ? std::string(input) : absl::StrCat(input, "  =>  ", Describe(actions)));
 }
 
 }  // namespace muster::simulation

@@ -10,7 +10,8 @@ namespace muster::simulation {
 
 using store_internal::ClientCore;
 
-Process::Process(World* world, int rank, uint64_t incarnation, std::function<void(const Attempt&)> ended)
+Process::Process(World* world, int rank, uint64_t incarnation,
+                 std::function<void(const Attempt&)> ended)
     : world_(world), rank_(rank), incarnation_(incarnation), ended_(std::move(ended)) {}
 
 absl::Status Process::Begin() {
@@ -24,13 +25,17 @@ absl::Status Process::Begin() {
   absl::StatusOr<std::shared_ptr<Link>> link = world_->store.Open(info, client_);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
-  world_->journal.Write(world_->executor.Now(), rank_, absl::StrCat("a process starts, incarnation ", incarnation_));
-  const auto watch = [this](absl::string_view prefix, void (Process::*changed)(absl::StatusOr<std::vector<WatchEvent>>)) {
-    client_->Watch(prefix, [weak = weak_from_this(), changed](absl::StatusOr<std::vector<WatchEvent>> events) {
-      auto self = weak.lock();
-      if (self == nullptr) return;
-      self->Run([raw = self.get(), changed, events = std::move(events)] { (raw->*changed)(events); });
-    });
+  world_->journal.Write(world_->executor.Now(), rank_,
+                        absl::StrCat("a process starts, incarnation ", incarnation_));
+  const auto watch = [this](absl::string_view prefix,
+                            void (Process::*changed)(absl::StatusOr<std::vector<WatchEvent>>)) {
+    client_->Watch(
+        prefix, [weak = weak_from_this(), changed](absl::StatusOr<std::vector<WatchEvent>> events) {
+          auto self = weak.lock();
+          if (self == nullptr) return;
+          self->Run(
+              [raw = self.get(), changed, events = std::move(events)] { (raw->*changed)(events); });
+        });
   };
   watch(kSessionKeyPrefix, &Process::OnSessions);
   watch(kGroupKeyPrefix, &Process::OnRecords);
@@ -48,9 +53,11 @@ void Process::Run(std::function<void()> step) {
 }
 
 void Process::After(absl::Duration delay, std::function<void(Process&)> step) {
-  world_->executor.PostAt(world_->executor.Now() + delay, [weak = weak_from_this(), step = std::move(step)] {
-    if (auto self = weak.lock()) self->Run([raw = self.get(), step] { step(*raw); });
-  });
+  world_->executor.PostAt(world_->executor.Now() + delay,
+                          [weak = weak_from_this(), step = std::move(step)] {
+                            if (auto self = weak.lock())
+                              self->Run([raw = self.get(), step] { step(*raw); });
+                          });
 }
 
 void Process::Beat() {
@@ -68,9 +75,11 @@ void Process::Kill() {
   if (current_ != nullptr && !current_->terminal()) current_->Die();
   link_->Cut();
   const bool host_is_gone = world_->random.Chance(25);
-  const absl::Duration notice = host_is_gone ? 3 * world_->scenario.heartbeat_timeout
-                                             : world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30));
-  world_->executor.PostAt(world_->executor.Now() + notice, [link = link_] { link->Disconnect("its connection closed"); });
+  const absl::Duration notice =
+      host_is_gone ? 3 * world_->scenario.heartbeat_timeout
+                   : world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30));
+  world_->executor.PostAt(world_->executor.Now() + notice,
+                          [link = link_] { link->Disconnect("its connection closed"); });
   client_->Shutdown(absl::CancelledError("killed"));
 }
 
@@ -89,18 +98,25 @@ void Process::Exit() {
 void Process::LoseStore() {
   if (dead_ || store_lost_) return;
   world_->journal.Write(world_->executor.Now(), rank_, "LOSES the store");
+  if (current_ != nullptr) current_->OnCutOff();
   link_->Cut();
-  const auto some_time = [this] { return world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(200)); };
-  world_->executor.PostAt(world_->executor.Now() + some_time(), [link = link_] { link->Disconnect("its connection closed"); });
+  const auto some_time = [this] {
+    return world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(200));
+  };
+  world_->executor.PostAt(world_->executor.Now() + some_time(),
+                          [link = link_] { link->Disconnect("its connection closed"); });
   world_->executor.PostAt(world_->executor.Now() + some_time(), [client = client_] {
-    client->Fail(absl::UnavailableError("the store (rank 0, host h0, pid 1) was lost: connection reset"));
+    client->Fail(
+        absl::UnavailableError("the store (rank 0, host h0, pid 1) was lost: connection reset"));
   });
 }
 
 void Process::Pause(absl::Duration duration) {
   if (dead_ || paused_) return;
-  world_->journal.Write(world_->executor.Now(), rank_, absl::StrCat("STOPPED for ", absl::FormatDuration(duration)));
+  world_->journal.Write(world_->executor.Now(), rank_,
+                        absl::StrCat("STOPPED for ", absl::FormatDuration(duration)));
   paused_ = true;
+  if (current_ != nullptr) current_->OnStopped();
   paused_at_ = world_->executor.Now();
   world_->executor.PostAt(paused_at_ + duration, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->Resume();
@@ -153,7 +169,8 @@ void Process::OnRecords(absl::StatusOr<std::vector<WatchEvent>> events) {
   for (const WatchEvent& event : *events) {
     absl::StatusOr<GroupRecord> record = GroupRecord::Decode(event.entry.value);
     if (!record.ok()) {
-      world_->checker.Violate(absl::StrCat("a record that cannot be read: ", record.status().message()));
+      world_->checker.Violate(
+          absl::StrCat("a record that cannot be read: ", record.status().message()));
       continue;
     }
     world_->checker.OnRecord(event.entry.revision, *record);
@@ -179,10 +196,12 @@ Introduction Process::Introduce() {
   introduction.pid = 1;
   introduction.identity["backend"] = world_->Trouble(20) ? "reference" : "gloo";
   introduction.offers = {"gloo", "reference"};
-  if (world_->Trouble(20)) introduction.refusal = absl::NotFoundError("no backend 'gloo' is linked in");
+  if (world_->Trouble(20))
+    introduction.refusal = absl::NotFoundError("no backend 'gloo' is linked in");
   if (world_->mutation != Mutation::kForgetGenerations) {
     for (const std::shared_ptr<Attempt>& attempt : attempts_) {
-      introduction.known_generation = std::max(introduction.known_generation, attempt->life().generation);
+      introduction.known_generation =
+          std::max(introduction.known_generation, attempt->life().generation);
     }
   }
   return introduction;
@@ -190,18 +209,24 @@ Introduction Process::Introduce() {
 
 void Process::NextAttempt() {
   if (world_->over || store_lost_ || busy()) return;
-  auto attempt = std::make_shared<Attempt>(world_, this, Introduce(), rank_, static_cast<int>(attempts_.size()) + 1);
+  auto attempt = std::make_shared<Attempt>(world_, this, Introduce(), rank_,
+                                           static_cast<int>(attempts_.size()) + 1);
   attempts_.push_back(attempt);
   current_ = attempt.get();
-  if (record_.has_value() && world_->mutation != Mutation::kForgetGenerations) current_->OnRecord(record_revision_, *record_);
+  if (record_.has_value() && world_->mutation != Mutation::kForgetGenerations)
+    current_->OnRecord(record_revision_, *record_);
   current_->Start();
-  for (const auto& [rank, session] : std::map<int, SessionRecord>(sessions_)) current_->OnSession(session);
+  for (const auto& [rank, session] : std::map<int, SessionRecord>(sessions_))
+    current_->OnSession(session);
 }
 
 void Process::OnTerminal() {
   ended_(*current_);
   // Sometimes at once: re-creating works without sleeps.
-  const absl::Duration rest = world_->random.Chance(30) ? absl::ZeroDuration() : world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(40));
+  const absl::Duration rest =
+      world_->random.Chance(30)
+          ? absl::ZeroDuration()
+          : world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(40));
   After(rest, [](Process& self) { self.NextAttempt(); });
 }
 

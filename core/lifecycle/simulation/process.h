@@ -1,4 +1,5 @@
-// One process of a simulated rank, from its start to its death: a session with the store and one group after the other.
+// One process of a simulated rank, from its start to its death: a session with the store and one
+// group after the other.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_PROCESS_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_PROCESS_H_
 
@@ -29,9 +30,9 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   absl::Status Begin();
 
   // --- what happens to it
-  void Kill();       // SIGKILL; its connection closes soon, or its host is gone and only heartbeats tell
-  void Exit();       // leaves the store in good order, the group in none
-  void LoseStore();  // the connection breaks, the process lives
+  void Kill();  // SIGKILL; its connection closes soon, or its host is gone and only heartbeats tell
+  void Exit();  // leaves the store in good order, the group in none
+  void LoseStore();                     // the connection breaks, the process lives
   void Pause(absl::Duration duration);  // SIGSTOP, SIGCONT
   void Resume();
   // Its owner wants no group any more.
@@ -82,7 +83,8 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   Revision record_revision_ = 0;
   std::optional<GroupRecord> record_;
 
-  std::vector<std::shared_ptr<Attempt>> attempts_;  // late news still comes to those that have ended
+  std::vector<std::shared_ptr<Attempt>>
+      attempts_;  // late news still comes to those that have ended
   Attempt* current_ = nullptr;
 };
 

@@ -28,7 +28,8 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Ways to break what the protocol relies on (see group_protocol.h). The invariants must notice each.
+// Ways to break what the protocol relies on (see group_protocol.h). The invariants must notice
+// each.
 enum class Mutation {
   kNone,
   kDropWithdraw,       // a contribution is not taken back
@@ -40,14 +41,16 @@ enum class Mutation {
   kReviveWork,         // a collective is let in whatever the state
 };
 inline constexpr Mutation kAllMutations[] = {
-    Mutation::kDropWithdraw, Mutation::kReorderNews, Mutation::kBlindWrites, Mutation::kForgetGenerations,
-    Mutation::kDropNews,     Mutation::kLoseAlarms,  Mutation::kReviveWork,
+    Mutation::kDropWithdraw,      Mutation::kReorderNews, Mutation::kBlindWrites,
+    Mutation::kForgetGenerations, Mutation::kDropNews,    Mutation::kLoseAlarms,
+    Mutation::kReviveWork,
 };
 absl::string_view Name(Mutation mutation);
 
 struct Scenario {
   int size = 2;
-  // Messages may take longer than the protocol's bounds: then ranks need not agree on the cause, and all else still holds.
+  // Messages may take longer than the protocol's bounds: then ranks need not agree on the cause,
+  // and all else still holds.
   bool rough = false;
   // How much goes wrong until `chaos`, in percent of the usual.
   int trouble = 100;

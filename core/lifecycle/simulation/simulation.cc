@@ -19,12 +19,14 @@ constexpr absl::Duration kLongestReboot = absl::Milliseconds(500);
 
 class Job {
  public:
-  explicit Job(const SimulationOptions& options) : world_(options.seed, options.mutation, options.journal), ranks_(world_.scenario.size) {}
+  explicit Job(const SimulationOptions& options)
+      : world_(options.seed, options.mutation, options.journal), ranks_(world_.scenario.size) {}
 
   void Run() {
     const absl::Time start = world_.executor.Now();
     for (int rank = 0; rank < world_.scenario.size; ++rank) {
-      Later(world_.random.Between(absl::ZeroDuration(), absl::Milliseconds(50)), [this, rank] { Boot(rank); });
+      Later(world_.random.Between(absl::ZeroDuration(), absl::Milliseconds(50)),
+            [this, rank] { Boot(rank); });
     }
     Watch();
     MakeTrouble();
@@ -33,7 +35,9 @@ class Job {
     Calm();
     const absl::Time calm = world_.executor.Now();
     RunUntil(calm + RecoveryBound(), [this] { return recovered_; });
-    if (!recovered_) world_.checker.Violate("L7: nothing goes wrong any more, and still no group works on all ranks");
+    if (!recovered_)
+      world_.checker.Violate(
+          "L7: nothing goes wrong any more, and still no group works on all ranks");
     world_.checker.tally().slowest_recovery = world_.executor.Now() - calm;
 
     world_.over = true;
@@ -41,7 +45,9 @@ class Job {
       if (process != nullptr) process->CloseAll();
     }
     RunUntil(world_.executor.Now() + RecoveryBound(), [this] {
-      return std::none_of(ranks_.begin(), ranks_.end(), [](const auto& process) { return process != nullptr && process->busy(); });
+      return std::none_of(ranks_.begin(), ranks_.end(), [](const auto& process) {
+        return process != nullptr && process->busy();
+      });
     });
     Settle();
   }
@@ -55,7 +61,9 @@ class Job {
   }
 
  private:
-  void Later(absl::Duration delay, std::function<void()> task) { world_.executor.PostAt(world_.executor.Now() + delay, std::move(task)); }
+  void Later(absl::Duration delay, std::function<void()> task) {
+    world_.executor.PostAt(world_.executor.Now() + delay, std::move(task));
+  }
 
   template <class Done>
   void RunUntil(absl::Time limit, Done done) {
@@ -66,7 +74,8 @@ class Job {
     }
   }
 
-  // A dead rank is found by its silence and started again; a rank that waited for it tries again; what was broken before is aborted.
+  // A dead rank is found by its silence and started again; a rank that waited for it tries again;
+  // what was broken before is aborted.
   absl::Duration RecoveryBound() const {
     const Scenario& scenario = world_.scenario;
     return 2 * scenario.heartbeat_timeout + kLongestReboot +
@@ -75,7 +84,8 @@ class Job {
 
   void Boot(int rank) {
     if (world_.over) return;
-    auto process = std::make_shared<Process>(&world_, rank, 1 + world_.random.Below(1u << 30), [this](const Attempt& attempt) { OnEnded(attempt); });
+    auto process = std::make_shared<Process>(&world_, rank, 1 + world_.random.Below(1u << 30),
+                                             [this](const Attempt& attempt) { OnEnded(attempt); });
     if (absl::Status status = process->Begin(); !status.ok()) {
       // The process before is not known to be dead yet.
       Later(absl::Milliseconds(20), [this, rank] { Boot(rank); });
@@ -89,7 +99,8 @@ class Job {
     for (const auto& process : ranks_) {
       if (process != nullptr) process->CheckBounds();
       // A process without a store is of no use to anybody: another one takes its place.
-      if (process != nullptr && !process->dead() && process->spent() && !world_.over) Replace(*process);
+      if (process != nullptr && !process->dead() && process->spent() && !world_.over)
+        Replace(*process);
     }
     Later(absl::Milliseconds(20), [this] { Watch(); });
   }
@@ -100,7 +111,8 @@ class Job {
   }
 
   void BootLater(int rank) {
-    Later(world_.random.Between(absl::Milliseconds(10), kLongestReboot), [this, rank] { Boot(rank); });
+    Later(world_.random.Between(absl::Milliseconds(10), kLongestReboot),
+          [this, rank] { Boot(rank); });
   }
 
   void MakeTrouble() {
@@ -116,10 +128,14 @@ class Job {
       } else if (world_.Trouble(60)) {
         process->LoseStore();
       } else if (world_.Trouble(150)) {
-        process->Pause(world_.random.Between(absl::Milliseconds(5), world_.random.Chance(50) ? absl::Milliseconds(100) : 2 * world_.scenario.heartbeat_timeout));
+        process->Pause(world_.random.Between(absl::Milliseconds(5),
+                                             world_.random.Chance(50)
+                                                 ? absl::Milliseconds(100)
+                                                 : 2 * world_.scenario.heartbeat_timeout));
       }
     }
-    Later(world_.random.Between(absl::Milliseconds(20), absl::Milliseconds(400)), [this] { MakeTrouble(); });
+    Later(world_.random.Between(absl::Milliseconds(20), absl::Milliseconds(400)),
+          [this] { MakeTrouble(); });
   }
 
   void Calm() {
@@ -141,7 +157,8 @@ class Job {
     if (++clean_[life.generation] == world_.scenario.size) recovered_ = true;
   }
 
-  // All groups have ended and their last messages have arrived. The sessions live on, so what is gone was taken back, not swept away.
+  // All groups have ended and their last messages have arrived. The sessions live on, so what is
+  // gone was taken back, not swept away.
   void Settle() {
     for (const auto& process : all_) process->Report(world_.checker);
     world_.checker.CheckCauses();
@@ -158,10 +175,12 @@ class Job {
   void CheckStore() {
     const store_internal::StoreEngine& engine = world_.store.engine();
     if (engine.waiting_gathers() != 0) {
-      world_.checker.Violate(absl::StrCat("L2: ", engine.waiting_gathers(), " gathers wait in the store for groups that have ended"));
+      world_.checker.Violate(absl::StrCat("L2: ", engine.waiting_gathers(),
+                                          " gathers wait in the store for groups that have ended"));
     }
     if (engine.keys() > ranks_.size() + 1) {
-      world_.checker.Violate(absl::StrCat("L8: ", engine.keys(), " keys are left in the store: ", ranks_.size(), " sessions and one record are allowed"));
+      world_.checker.Violate(absl::StrCat("L8: ", engine.keys(), " keys are left in the store: ",
+                                          ranks_.size(), " sessions and one record are allowed"));
     }
   }
 

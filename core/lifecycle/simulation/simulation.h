@@ -1,11 +1,14 @@
-// Runs whole jobs in virtual time: ranks that make, use, close and lose groups while everything that can go wrong does.
+// Runs whole jobs in virtual time: ranks that make, use, close and lose groups while everything
+// that can go wrong does.
 //
 //   SimulationResult result = Simulate({.seed = 42});
-//   if (!result.violation.empty()) LOG(ERROR) << result.violation << "\n" << Simulate({.seed = 42, .journal = true}).schedule;
+//   if (!result.violation.empty()) LOG(ERROR) << result.violation << "\n" << Simulate({.seed = 42,
+//   .journal = true}).schedule;
 //
-// The protocol, the store's engine and the store's client are the real ones; the network, the backend, the processes and the clock
-// are imitations whose every choice follows from the seed. First comes a time of trouble, then all goes well: every rank must then
-// soon be in a group that lives and is closed in order, and nothing may be left in the store but the one record.
+// The protocol, the store's engine and the store's client are the real ones; the network, the
+// backend, the processes and the clock are imitations whose every choice follows from the seed.
+// First comes a time of trouble, then all goes well: every rank must then soon be in a group that
+// lives and is closed in order, and nothing may be left in the store but the one record.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_SIMULATION_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_SIMULATION_H_
 

@@ -22,20 +22,23 @@ StoreEngine::Options EngineOptions(const Scenario& scenario) {
 
 void Link::Send(Request request) {
   if (cut_) return;
-  store_->executor_->PostAt(store_->ArrivalAfter(&up_), [self = shared_from_this(), request = std::move(request)]() mutable {
-    if (self->disconnected_ || self->cut_) return;
-    SimulatedStore& store = *self->store_;
-    if (store.mutation_ == Mutation::kBlindWrites && request.type == Request::Type::kCompareAndSet) {
-      request.expected = store.revisions_[request.key];
-    }
-    store.engine_.Handle(self->session_, request, store.executor_->Now());
-    store.Touched();
-  });
+  store_->executor_->PostAt(store_->ArrivalAfter(&up_),
+                            [self = shared_from_this(), request = std::move(request)]() mutable {
+                              if (self->disconnected_ || self->cut_) return;
+                              SimulatedStore& store = *self->store_;
+                              if (store.mutation_ == Mutation::kBlindWrites &&
+                                  request.type == Request::Type::kCompareAndSet) {
+                                request.expected = store.revisions_[request.key];
+                              }
+                              store.engine_.Handle(self->session_, request, store.executor_->Now());
+                              store.Touched();
+                            });
 }
 
 void Link::Send(const Response& response) {
   for (const WatchEvent& event : response.events) {
-    store_->revisions_[event.entry.key] = std::max(store_->revisions_[event.entry.key], event.entry.revision);
+    store_->revisions_[event.entry.key] =
+        std::max(store_->revisions_[event.entry.key], event.entry.revision);
   }
   if (cut_) return;
   absl::Time arrival = store_->ArrivalAfter(&down_);
@@ -57,11 +60,16 @@ void Link::Disconnect(absl::string_view reason) {
   store_->links_.erase(session_);
 }
 
-SimulatedStore::SimulatedStore(const Scenario& scenario, Mutation mutation, ManualExecutor* executor, Random* random)
-    : scenario_(scenario), mutation_(mutation), executor_(executor), random_(random), engine_(EngineOptions(scenario)) {}
+SimulatedStore::SimulatedStore(const Scenario& scenario, Mutation mutation,
+                               ManualExecutor* executor, Random* random)
+    : scenario_(scenario),
+      mutation_(mutation),
+      executor_(executor),
+      random_(random),
+      engine_(EngineOptions(scenario)) {}
 
-absl::StatusOr<std::shared_ptr<Link>> SimulatedStore::Open(const SessionInfo& info,
-                                                           const std::shared_ptr<store_internal::ClientCore>& core) {
+absl::StatusOr<std::shared_ptr<Link>> SimulatedStore::Open(
+    const SessionInfo& info, const std::shared_ptr<store_internal::ClientCore>& core) {
   auto link = std::make_shared<Link>(this);
   absl::StatusOr<StoreEngine::SessionId> session =
       engine_.Open(info, scenario_.heartbeat_timeout, link.get(), executor_->Now());

@@ -1,7 +1,7 @@
 // The real store, engine and client, with a network between them that delays.
 //
-// One Link is one session's connection. Messages of one direction keep their order, as on a socket, unless a mutation says
-// otherwise.
+// One Link is one session's connection. Messages of one direction keep their order, as on a socket,
+// unless a mutation says otherwise.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_STORE_LINK_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_STORE_LINK_H_
 
@@ -29,7 +29,7 @@ class Link final : public store_internal::ClientCore::Channel,
  public:
   explicit Link(SimulatedStore* store) : store_(store) {}
 
-  void Send(store_internal::Request request) override;         // from the client
+  void Send(store_internal::Request request) override;           // from the client
   void Send(const store_internal::Response& response) override;  // from the engine
 
   // What the client says from now on is not heard, and it hears nothing.
@@ -43,7 +43,7 @@ class Link final : public store_internal::ClientCore::Channel,
   SimulatedStore* const store_;
   std::weak_ptr<store_internal::ClientCore> core_;
   store_internal::StoreEngine::SessionId session_ = 0;
-  absl::Time up_ = absl::InfinitePast();    // when the last message arrives
+  absl::Time up_ = absl::InfinitePast();  // when the last message arrives
   absl::Time down_ = absl::InfinitePast();
   bool cut_ = false;
   bool disconnected_ = false;
@@ -51,10 +51,12 @@ class Link final : public store_internal::ClientCore::Channel,
 
 class SimulatedStore {
  public:
-  SimulatedStore(const Scenario& scenario, Mutation mutation, ManualExecutor* executor, Random* random);
+  SimulatedStore(const Scenario& scenario, Mutation mutation, ManualExecutor* executor,
+                 Random* random);
 
   // Connects `core` and gives its link.
-  absl::StatusOr<std::shared_ptr<Link>> Open(const SessionInfo& info, const std::shared_ptr<store_internal::ClientCore>& core);
+  absl::StatusOr<std::shared_ptr<Link>> Open(
+      const SessionInfo& info, const std::shared_ptr<store_internal::ClientCore>& core);
 
   // From now on nothing is held up.
   void CalmDown() { calm_ = true; }

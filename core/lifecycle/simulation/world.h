@@ -25,7 +25,9 @@ struct World {
         work_seed(random.Below(1 << 20)) {}
 
   // Something that goes wrong with a probability of `per_mille`, in a usual run.
-  bool Trouble(int per_mille) { return !calm && random.PerMille(per_mille * scenario.trouble / 100); }
+  bool Trouble(int per_mille) {
+    return !calm && random.PerMille(per_mille * scenario.trouble / 100);
+  }
   // How many collectives a generation does: the same on every rank, as in a real program.
   int64_t PlannedWork(int64_t generation) const { return (work_seed + generation * 7) % 5; }
 
