@@ -28,8 +28,8 @@ bool Cancellation::Cancel(absl::Status cause) {
     if (!cause_.ok()) return false;
     cause_ = cause;
   }
-  // One callback at a time leaves the map, so that Reset finds each either there (and takes it away),
-  // running (and waits), or done.
+  // One callback at a time leaves the map, so that Reset finds each either there (and takes it
+  // away), running (and waits), or done.
   for (;;) {
     Callback callback;
     {

@@ -2,7 +2,8 @@
 //
 //   Cancellation cancellation;
 //   auto on_cancel = cancellation.OnCancel([fd](const absl::Status&) { shutdown(fd, SHUT_RDWR); });
-//   ... block on fd ...          // another thread: cancellation.Cancel(absl::AbortedError("rank 3 was lost"));
+//   ... block on fd ...          // another thread: cancellation.Cancel(absl::AbortedError("rank 3
+//   was lost"));
 #ifndef MUSTER_CORE_PLATFORM_CANCELLATION_H_
 #define MUSTER_CORE_PLATFORM_CANCELLATION_H_
 
@@ -20,13 +21,13 @@ namespace muster {
 // Thread-safe. Must outlive its registrations.
 class Cancellation {
  public:
-  // Runs with the cause, at most once, on the thread that cancels, outside of any lock. Must not block;
-  // it may reset registrations, its own too.
+  // Runs with the cause, at most once, on the thread that cancels, outside of any lock. Must not
+  // block; it may reset registrations, its own too.
   using Callback = absl::AnyInvocable<void(const absl::Status& cause)>;
 
   // Keeps a callback registered. When its destructor (or Reset) has returned, the callback is not
-  // running and will not run: Reset waits for one that runs on another thread. Called by that callback
-  // itself it does not wait. Not thread-safe itself.
+  // running and will not run: Reset waits for one that runs on another thread. Called by that
+  // callback itself it does not wait. Not thread-safe itself.
   class Registration {
    public:
     Registration() = default;
@@ -46,9 +47,9 @@ class Cancellation {
   Cancellation(const Cancellation&) = delete;
   Cancellation& operator=(const Cancellation&) = delete;
 
-  // The first call wins, runs the callbacks in the order of their registration and returns true; later
-  // ones change nothing and return false, perhaps while callbacks still run. An OK `cause` is a
-  // mistake; it becomes an Unknown error that says so.
+  // The first call wins, runs the callbacks in the order of their registration and returns true;
+  // later ones change nothing and return false, perhaps while callbacks still run. An OK `cause` is
+  // a mistake; it becomes an Unknown error that says so.
   bool Cancel(absl::Status cause);
 
   // OK until cancelled, then the cause.

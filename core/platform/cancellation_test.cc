@@ -103,8 +103,7 @@ TEST(CancellationTest, ManyThreadsRegisterResetAndCancelWithoutATouchAfterReset)
       threads.emplace_back([&] {
         for (int i = 0; i < 50; ++i) {
           auto alive = std::make_unique<int>(0);
-          auto registration =
-              cancellation.OnCancel([&alive](const absl::Status&) { ++*alive; });
+          auto registration = cancellation.OnCancel([&alive](const absl::Status&) { ++*alive; });
           registration.Reset();
           alive.reset();  // a later run of the callback would be a use of null
         }

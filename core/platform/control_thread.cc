@@ -36,8 +36,8 @@ struct RunTask {
 }  // namespace
 
 struct ControlThread::Core {
-  // No concurrency hint of 1: with it, what the thread itself posts waits in a queue of its own until
-  // its task is done, and what others post meanwhile overtakes it. Post promises one order.
+  // No concurrency hint of 1: with it, what the thread itself posts waits in a queue of its own
+  // until its task is done, and what others post meanwhile overtakes it. Post promises one order.
   asio::io_context context;
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   asio::steady_timer timer{context};
@@ -59,8 +59,8 @@ struct ControlThread::Core {
   void Run() {
     id = std::this_thread::get_id();
     context.run();
-    // What was posted before Stop has run. What that posted runs as well, but a task that posts itself
-    // for ever must not keep us.
+    // What was posted before Stop has run. What that posted runs as well, but a task that posts
+    // itself for ever must not keep us.
     context.restart();
     for (int i = 0; i < 10000 && context.poll_one() > 0; ++i) {
     }
@@ -84,7 +84,8 @@ struct ControlThread::Core {
       if (timers.empty() || stopping) return;
       earliest = timers.begin()->first.first;
     }
-    // The bound keeps far times within what asio can add; waking up for nothing once an hour is fine.
+    // The bound keeps far times within what asio can add; waking up for nothing once an hour is
+    // fine.
     const absl::Duration wait = std::min(earliest - MonotonicNow(), absl::Hours(1));
     timer.expires_after(absl::ToChronoNanoseconds(std::max(wait, absl::ZeroDuration())));
     timer.async_wait([this](const asio::error_code& error) {
@@ -160,7 +161,8 @@ absl::Status ControlThread::Stop(absl::Duration bound) {
     absl::MutexLock lock(&core_->join_mutex);
     if (!std::exchange(core_->joined, true)) core_->thread.detach();
     return absl::FailedPreconditionError(
-        "the control thread was stopped by one of its own tasks, which cannot wait for itself: stop "
+        "the control thread was stopped by one of its own tasks, which cannot wait for itself: "
+        "stop "
         "it, and destroy what owns it, on another thread");
   }
   if (core_->left_behind) bound = absl::ZeroDuration();  // waited for it once
@@ -168,9 +170,9 @@ absl::Status ControlThread::Stop(absl::Duration bound) {
     core_->left_behind = true;
     absl::MutexLock lock(&core_->join_mutex);
     if (!std::exchange(core_->joined, true)) core_->thread.detach();
-    return absl::DeadlineExceededError(absl::StrCat(
-        "the control thread did not stop within ", absl::FormatDuration(bound),
-        ": one of its tasks blocks, and the thread is left behind with it"));
+    return absl::DeadlineExceededError(
+        absl::StrCat("the control thread did not stop within ", absl::FormatDuration(bound),
+                     ": one of its tasks blocks, and the thread is left behind with it"));
   }
   absl::MutexLock lock(&core_->join_mutex);
   if (!std::exchange(core_->joined, true)) core_->thread.join();

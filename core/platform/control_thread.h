@@ -1,7 +1,8 @@
 // The one thread of a process on which the control plane runs: sockets, timers, protocol steps.
 //
 //   absl::StatusOr<std::unique_ptr<ControlThread>> control = ControlThread::Start();
-//   (*control)->Post([] { ... });       // must not block: everything else of the process waits for it
+//   (*control)->Post([] { ... });       // must not block: everything else of the process waits for
+//   it
 #ifndef MUSTER_CORE_PLATFORM_CONTROL_THREAD_H_
 #define MUSTER_CORE_PLATFORM_CONTROL_THREAD_H_
 
@@ -24,10 +25,12 @@ class ControlThread final : public Executor {
  public:
   static constexpr absl::Duration kStopBound = absl::Seconds(5);
 
-  // ResourceExhausted when the system gives no thread or no descriptor (it needs three: epoll, eventfd, timerfd).
+  // ResourceExhausted when the system gives no thread or no descriptor (it needs three: epoll,
+  // eventfd, timerfd).
   static absl::StatusOr<std::unique_ptr<ControlThread>> Start();
 
-  // Stop(kStopBound). On its own thread that is a mistake: it is logged, and the thread ends by itself.
+  // Stop(kStopBound). On its own thread that is a mistake: it is logged, and the thread ends by
+  // itself.
   ~ControlThread() override;
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
@@ -38,11 +41,11 @@ class ControlThread final : public Executor {
   void Cancel(TimerId timer) override;
   bool RunsHere() const override;
 
-  // Runs what has been posted before, and what that posts; drops timers and pending I/O, and joins the
-  // thread. What is posted later never runs. When a task does not return within `bound` the thread is
-  // left behind (a residue) and the result is DeadlineExceeded; FailedPrecondition when called by a task
-  // of this executor; else OK. Idempotent. In a forked child, where the thread does not exist, it only
-  // lets go of it.
+  // Runs what has been posted before, and what that posts; drops timers and pending I/O, and joins
+  // the thread. What is posted later never runs. When a task does not return within `bound` the
+  // thread is left behind (a residue) and the result is DeadlineExceeded; FailedPrecondition when
+  // called by a task of this executor; else OK. Idempotent. In a forked child, where the thread
+  // does not exist, it only lets go of it.
   absl::Status Stop(absl::Duration bound = kStopBound);
 
   // For sockets and the like, whose handlers then run here. Valid as long as this object.

@@ -1,4 +1,5 @@
-// The process's environment variables, read once at the edge and injected from there (L10: never written).
+// The process's environment variables, read once at the edge and injected from there (L10: never
+// written).
 #ifndef MUSTER_CORE_PLATFORM_ENVIRONMENT_H_
 #define MUSTER_CORE_PLATFORM_ENVIRONMENT_H_
 

@@ -1,7 +1,8 @@
 // Where the control plane's work runs.
 //
-// Everything that decides or that talks to the store runs as short tasks on one Executor per process (`ControlThread`),
-// which never blocks. A simulator gives an Executor whose time is a variable, so the same code runs there too.
+// Everything that decides or that talks to the store runs as short tasks on one Executor per
+// process (`ControlThread`), which never blocks. A simulator gives an Executor whose time is a
+// variable, so the same code runs there too.
 #ifndef MUSTER_CORE_PLATFORM_EXECUTOR_H_
 #define MUSTER_CORE_PLATFORM_EXECUTOR_H_
 
@@ -29,8 +30,9 @@ class Executor {
   // Runs `task` once Now() >= `when`. absl::InfiniteFuture() never runs.
   virtual TimerId PostAt(absl::Time when, Task task) = 0;
 
-  // The task of `timer` will not start any more. Called from a task of this executor that is a guarantee; from another
-  // thread the task may be running at this moment. Unknown and finished timers are ignored.
+  // The task of `timer` will not start any more. Called from a task of this executor that is a
+  // guarantee; from another thread the task may be running at this moment. Unknown and finished
+  // timers are ignored.
   virtual void Cancel(TimerId timer) = 0;
 
   // Whether the caller is a task of this executor.

@@ -9,8 +9,9 @@
 namespace muster {
 namespace {
 
-// The child's handler may only do what is async-signal-safe, so this is a plain table of atomics: no
-// lock that another thread could have held at the moment of the fork. Slots hold fd + 1; 0 is free.
+// The child's handler may only do what is async-signal-safe, so this is a plain table of atomics:
+// no lock that another thread could have held at the moment of the fork. Slots hold fd + 1; 0 is
+// free.
 constexpr int kSlots = 65536;
 std::atomic<int> slots[kSlots];
 std::atomic<int> slots_used{0};  // every slot in use lies below

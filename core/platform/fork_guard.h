@@ -1,14 +1,15 @@
 // What a forked child must not keep.
 //
-// fork copies the descriptors of the parent but none of its threads. A child that kept a connection to
-// the store would hide its parent's death, and objects whose thread is gone would wait for it for
-// ever. So every connection is registered here and closed in the child at once, and whoever owns a
-// thread remembers the generation it was made in:
+// fork copies the descriptors of the parent but none of its threads. A child that kept a connection
+// to the store would hide its parent's death, and objects whose thread is gone would wait for it
+// for ever. So every connection is registered here and closed in the child at once, and whoever
+// owns a thread remembers the generation it was made in:
 //
 //   ForkGuardedFd guarded(fd);                    // while the connection is open
 //   const uint64_t made_in = ForkGeneration();
 //   ...
-//   if (made_in != ForkGeneration()) return absl::FailedPreconditionError("made before fork(): ...");
+//   if (made_in != ForkGeneration()) return absl::FailedPreconditionError("made before fork():
+//   ...");
 #ifndef MUSTER_CORE_PLATFORM_FORK_GUARD_H_
 #define MUSTER_CORE_PLATFORM_FORK_GUARD_H_
 
@@ -17,15 +18,15 @@
 namespace muster {
 
 // How many forks lie between the process that first asked and this one: 0 there, one more in each
-// child. The first call installs the handler that counts and closes, so call it when the object that
-// must know is made. Thread-safe, async-signal-safe after the first call. A child made by vfork,
-// posix_spawn or a raw clone runs no handlers; the first two execute another program, where
+// child. The first call installs the handler that counts and closes, so call it when the object
+// that must know is made. Thread-safe, async-signal-safe after the first call. A child made by
+// vfork, posix_spawn or a raw clone runs no handlers; the first two execute another program, where
 // close-on-exec does the work.
 uint64_t ForkGeneration();
 
-// While it lives, `fd` is closed in every child that this process forks. Call shutdown on a connection
-// before this ends: a fork in the moment between this and close() then keeps a dead connection only.
-// Move-only. Thread-compatible.
+// While it lives, `fd` is closed in every child that this process forks. Call shutdown on a
+// connection before this ends: a fork in the moment between this and close() then keeps a dead
+// connection only. Move-only. Thread-compatible.
 class ForkGuardedFd {
  public:
   ForkGuardedFd() = default;

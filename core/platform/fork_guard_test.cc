@@ -27,9 +27,7 @@ bool IsOpen(int fd) { return fcntl(fd, F_GETFD) != -1; }
 
 class ForkGuardTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds_), 0);
-  }
+  void SetUp() override { ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds_), 0); }
   void TearDown() override {
     close(fds_[0]);
     close(fds_[1]);
@@ -47,7 +45,8 @@ TEST_F(ForkGuardTest, AGuardedDescriptorIsClosedInTheChildAndStaysOpenHere) {
 TEST_F(ForkGuardTest, ADescriptorIsGuardedOnlyWhileItsGuardLives) {
   ForkGuardedFd first(fds_[0]);
   ForkGuardedFd second(std::move(first));
-  EXPECT_FALSE(first.guarded());  // NOLINT(bugprone-use-after-move): that it is empty is the promise
+  EXPECT_FALSE(
+      first.guarded());  // NOLINT(bugprone-use-after-move): that it is empty is the promise
   EXPECT_TRUE(InChild([&] { return !IsOpen(fds_[0]); }));
   second.Reset();
   EXPECT_TRUE(InChild([&] { return IsOpen(fds_[0]); }));

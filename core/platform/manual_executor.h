@@ -31,13 +31,13 @@ class ManualExecutor final : public Executor {
   // Runs the next posted task, or else the next timer that is due. False when nothing is ready.
   bool RunOne();
 
-  // Runs until nothing is ready, what the tasks post and what is due meanwhile included; time stands
-  // still. Gives the number of tasks run, at most `limit`: tasks that post each other for ever end the
-  // test instead of hanging it.
+  // Runs until nothing is ready, what the tasks post and what is due meanwhile included; time
+  // stands still. Gives the number of tasks run, at most `limit`: tasks that post each other for
+  // ever end the test instead of hanging it.
   size_t RunUntilIdle(size_t limit = 1000000);
 
-  // Moves the time to `when`, stopping at each timer on the way; runs what is ready before, between and
-  // after. A time in the past only runs what is ready.
+  // Moves the time to `when`, stopping at each timer on the way; runs what is ready before, between
+  // and after. A time in the past only runs what is ready.
   size_t AdvanceTo(absl::Time when, size_t limit = 1000000);
   size_t AdvanceBy(absl::Duration duration) { return AdvanceTo(Now() + duration); }
 

@@ -55,8 +55,7 @@ TEST(ManualExecutorTest, AdvanceStopsAtEachTimerInOrderOfTimeThenOfPostAt) {
 TEST(ManualExecutorTest, ACancelledTimerNeverRunsAndGivesItsCapturesBack) {
   ManualExecutor executor;
   auto held = std::make_shared<int>(0);
-  const auto timer =
-      executor.PostAt(executor.Now() + absl::Seconds(1), [held] { ++*held; });
+  const auto timer = executor.PostAt(executor.Now() + absl::Seconds(1), [held] { ++*held; });
   EXPECT_EQ(held.use_count(), 2);
   executor.Cancel(timer);
   EXPECT_EQ(held.use_count(), 1);

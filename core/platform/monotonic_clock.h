@@ -6,9 +6,9 @@
 
 namespace muster {
 
-// The wall clock as it stood at the first call in this process, plus the steady time since: close to
-// absl::Now() for whoever writes `absl::Now() + timeout`, but no change of the system's clock moves
-// it. Thread-safe. Every ControlThread of the process follows it.
+// The wall clock as it stood at the first call in this process, plus the steady time since: close
+// to absl::Now() for whoever writes `absl::Now() + timeout`, but no change of the system's clock
+// moves it. Thread-safe. Every ControlThread of the process follows it.
 absl::Time MonotonicNow();
 
 }  // namespace muster

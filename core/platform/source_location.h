@@ -6,11 +6,13 @@
 
 namespace muster {
 
-// C++20's std::source_location for C++17, by the built-ins that gcc >= 9 and clang >= 9 share. A value type.
+// C++20's std::source_location for C++17, by the built-ins that gcc >= 9 and clang >= 9 share. A
+// value type.
 class SourceLocation {
  public:
   // As a default argument: the place of the call.
-  static constexpr SourceLocation Current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static constexpr SourceLocation Current(const char* file = __builtin_FILE(),
+                                          int line = __builtin_LINE()) {
     return SourceLocation(file, line);
   }
 

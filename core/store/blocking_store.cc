@@ -28,8 +28,9 @@ class Mailbox {
     Key& operator=(Key&&) = delete;
     ~Key() {
       if (box_ != nullptr) {
-        box_->Put(absl::CancelledError(
-            "the store's executor ended before the store could answer: its control thread was stopped"));
+        box_->Put(
+            absl::CancelledError("the store's executor ended before the store could answer: its "
+                                 "control thread was stopped"));
       }
     }
     void Put(R result) const { box_->Put(std::move(result)); }
@@ -58,8 +59,9 @@ class Mailbox {
 absl::Status CheckCaller(const Executor& executor, absl::string_view what) {
   if (!executor.RunsHere()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(what, ": a blocking call on the store's own executor would wait for itself: use "
-                         "the asynchronous Store there"));
+      absl::StrCat(what,
+                   ": a blocking call on the store's own executor would wait for itself: use "
+                   "the asynchronous Store there"));
 }
 
 // Runs `start` with a callback and waits for what that is given.
@@ -77,9 +79,8 @@ R Await(const Executor& executor, absl::string_view what, absl::Time deadline, S
 }  // namespace
 
 absl::StatusOr<Entry> BlockingStore::Get(absl::string_view key, absl::Time deadline) {
-  return Await<absl::StatusOr<Entry>>(*executor_, "get", deadline, [&](auto done) {
-    store_->Get(key, deadline, std::move(done));
-  });
+  return Await<absl::StatusOr<Entry>>(
+      *executor_, "get", deadline, [&](auto done) { store_->Get(key, deadline, std::move(done)); });
 }
 
 absl::StatusOr<Revision> BlockingStore::Set(absl::string_view key, absl::string_view value,
@@ -101,9 +102,8 @@ absl::StatusOr<CompareAndSetResult> BlockingStore::CompareAndSet(absl::string_vi
 }
 
 absl::Status BlockingStore::Delete(absl::string_view key, absl::Time deadline) {
-  return Await<absl::Status>(*executor_, "delete", deadline, [&](auto done) {
-    store_->Delete(key, deadline, std::move(done));
-  });
+  return Await<absl::Status>(*executor_, "delete", deadline,
+                             [&](auto done) { store_->Delete(key, deadline, std::move(done)); });
 }
 
 absl::StatusOr<GatherResult> BlockingStore::Gather(absl::string_view key, int rank, int size,
@@ -114,9 +114,8 @@ absl::StatusOr<GatherResult> BlockingStore::Gather(absl::string_view key, int ra
 }
 
 absl::Status BlockingStore::Leave(absl::string_view reason, absl::Time deadline) {
-  return Await<absl::Status>(*executor_, "leave", deadline, [&](auto done) {
-    store_->Leave(reason, deadline, std::move(done));
-  });
+  return Await<absl::Status>(*executor_, "leave", deadline,
+                             [&](auto done) { store_->Leave(reason, deadline, std::move(done)); });
 }
 
 absl::StatusOr<Entry> BlockingStore::WaitForKey(absl::string_view key, absl::Time deadline) {
@@ -124,16 +123,17 @@ absl::StatusOr<Entry> BlockingStore::WaitForKey(absl::string_view key, absl::Tim
   if (key.empty()) return absl::InvalidArgumentError("wait for key: the key is empty");
   using Box = Mailbox<absl::StatusOr<Entry>>;
   auto box = std::make_shared<Box>();
-  const Store::WatchId watch = store_->Watch(
-      key, [done = Box::Key(box), wanted = std::string(key)](
-               absl::StatusOr<std::vector<WatchEvent>> batch) {
+  const Store::WatchId watch =
+      store_->Watch(key, [done = Box::Key(box), wanted = std::string(key)](
+                             absl::StatusOr<std::vector<WatchEvent>> batch) {
         if (!batch.ok()) return done.Put(batch.status());
         for (WatchEvent& event : *batch) {
           if (event.kind != WatchEvent::Kind::kPut || event.entry.key != wanted) continue;
           done.Put(std::move(event.entry));
         }
       });
-  // Nothing but a put or the watch's end answers, so here the deadline is judged by the wait itself.
+  // Nothing but a put or the watch's end answers, so here the deadline is judged by the wait
+  // itself.
   std::optional<absl::StatusOr<Entry>> found = box->Take(deadline - executor_->Now());
   store_->Unwatch(watch);
   if (found.has_value()) return *std::move(found);

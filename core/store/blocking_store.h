@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// Thread-safe. Each call waits for the answer, at most until `deadline` (in the executor's time) and a
-// moment. Errors are those of Store, and:
+// Thread-safe. Each call waits for the answer, at most until `deadline` (in the executor's time)
+// and a moment. Errors are those of Store, and:
 //   FailedPrecondition  called by a task of the store's executor, which would wait for itself
 //   Cancelled           the executor ended and will never answer
 class BlockingStore {

@@ -16,8 +16,8 @@
 namespace muster {
 namespace {
 
-using ::testing::HasSubstr;
 using store_testing::Soon;
+using ::testing::HasSubstr;
 
 class BlockingStoreTest : public ::testing::Test {
  protected:
@@ -58,9 +58,8 @@ TEST_F(BlockingStoreTest, EveryCallGivesItsAnswer) {
 
 TEST_F(BlockingStoreTest, WaitForKeyFindsWhatIsThereAndWhatComesLaterAndNotALongerKey) {
   ASSERT_TRUE(blocking_[0].Set("k/longer", "no", Lifetime::kPersistent, Soon()).ok());
-  std::thread setter([&] {
-    EXPECT_TRUE(blocking_[1].Set("k", "late", Lifetime::kPersistent, Soon()).ok());
-  });
+  std::thread setter(
+      [&] { EXPECT_TRUE(blocking_[1].Set("k", "late", Lifetime::kPersistent, Soon()).ok()); });
   const auto late = blocking_[0].WaitForKey("k", Soon());
   setter.join();
   ASSERT_TRUE(late.ok()) << late.status();
@@ -69,8 +68,7 @@ TEST_F(BlockingStoreTest, WaitForKeyFindsWhatIsThereAndWhatComesLaterAndNotALong
 }
 
 TEST_F(BlockingStoreTest, WaitForKeyEndsAtItsDeadlineAndNamesTheKey) {
-  const auto none =
-      blocking_[0].WaitForKey("absent", control_->Now() + absl::Milliseconds(20));
+  const auto none = blocking_[0].WaitForKey("absent", control_->Now() + absl::Milliseconds(20));
   EXPECT_EQ(none.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("\"absent\""));
 }
@@ -78,8 +76,7 @@ TEST_F(BlockingStoreTest, WaitForKeyEndsAtItsDeadlineAndNamesTheKey) {
 TEST_F(BlockingStoreTest, OnTheExecutorItSaysSoInsteadOfDeadlocking) {
   absl::Notification done;
   control_->Post([&] {
-    EXPECT_EQ(blocking_[0].Get("k", Soon()).status().code(),
-              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(blocking_[0].Get("k", Soon()).status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(blocking_[0].WaitForKey("k", Soon()).status().code(),
               absl::StatusCode::kFailedPrecondition);
     done.Notify();
@@ -89,8 +86,7 @@ TEST_F(BlockingStoreTest, OnTheExecutorItSaysSoInsteadOfDeadlocking) {
 
 TEST_F(BlockingStoreTest, AServerThatDiesWakesWhoWaits) {
   std::thread waiter([&] {
-    EXPECT_EQ(blocking_[0].WaitForKey("k", Soon()).status().code(),
-              absl::StatusCode::kUnavailable);
+    EXPECT_EQ(blocking_[0].WaitForKey("k", Soon()).status().code(), absl::StatusCode::kUnavailable);
   });
   server_.Stop();
   waiter.join();

@@ -8,8 +8,8 @@
 namespace muster::store_internal {
 namespace {
 
-// A gather's deadline is the server's to judge: it knows who did not come. The client's own timer is
-// for a server that does not answer at all, and so comes a little later.
+// A gather's deadline is the server's to judge: it knows who did not come. The client's own timer
+// is for a server that does not answer at all, and so comes a little later.
 constexpr absl::Duration kGatherSlack = absl::Seconds(1);
 
 std::string Quoted(absl::string_view what, absl::string_view key) {
@@ -37,9 +37,9 @@ void ClientCore::Get(absl::string_view key, absl::Time deadline, Store::Callback
 void ClientCore::Set(absl::string_view key, absl::string_view value, Lifetime lifetime,
                      absl::Time deadline, Store::Callback<Revision> done) {
   if (absl::Status status = CheckValue(value); !status.ok()) {
-    return PostAnswer([done = std::move(done)](absl::StatusOr<Response> response) mutable {
-      done(response.status());
-    }, status);
+    return PostAnswer([done = std::move(done)](
+                          absl::StatusOr<Response> response) mutable { done(response.status()); },
+                      status);
   }
   Request request;
   request.type = Request::Type::kSet;
@@ -131,8 +131,8 @@ void ClientCore::Leave(absl::string_view reason, absl::Time deadline, Store::Don
     }
     if (!leaving_) {
       leaving_ = true;
-      closed_ = absl::FailedPreconditionError(absl::StrCat(
-          "this session has left the store", reason.empty() ? "" : ": ", reason));
+      closed_ = absl::FailedPreconditionError(
+          absl::StrCat("this session has left the store", reason.empty() ? "" : ": ", reason));
     }
     request.id = next_id_++;
     Pending& pending = pending_[request.id];
@@ -208,16 +208,18 @@ void ClientCore::Start(Request request, absl::string_view what, absl::Time deadl
     absl::MutexLock lock(&mutex_);
     if (refused.ok()) refused = closed_;
     if (refused.ok() && deadline <= executor_->Now()) {
-      refused = absl::DeadlineExceededError(absl::StrCat(name, ": its deadline had passed already"));
+      refused =
+          absl::DeadlineExceededError(absl::StrCat(name, ": its deadline had passed already"));
     }
     if (refused.ok()) {
       request.id = next_id_++;
       Pending& pending = pending_[request.id];
       pending.what = std::move(name);
       pending.done = std::move(done);
-      pending.timer = executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
-        if (auto core = self.lock()) core->OnDeadline(id);
-      });
+      pending.timer =
+          executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
+            if (auto core = self.lock()) core->OnDeadline(id);
+          });
       channel = channel_;
     }
   }

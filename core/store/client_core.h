@@ -30,7 +30,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   class Channel {
    public:
     virtual ~Channel() = default;
-    // Never blocks, never calls back from inside. Thread-safe; requests of one thread stay in order.
+    // Never blocks, never calls back from inside. Thread-safe; requests of one thread stay in
+    // order.
     virtual void Send(Request request) = 0;
   };
 
@@ -57,7 +58,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   // From the channel, on the executor, in the order of the server.
   void Deliver(Response response);
 
-  // Everything pending and later answers `status`. The first call (or Leave) decides what later calls answer.
+  // Everything pending and later answers `status`. The first call (or Leave) decides what later
+  // calls answer.
   void Fail(const absl::Status& status);
 
   // Fail, and no callback of a watch runs any more (from then on when called on the executor).

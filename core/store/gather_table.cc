@@ -30,9 +30,9 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
     const Round& round = found->second;
     const auto same = round.contributions.find(rank);
     if (same != round.contributions.end()) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "gather \"", key, "\": duplicate rank ", rank, ": ", same->second.who, " and ",
-          contribution.who, ": each rank contributes once a round"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("gather \"", key, "\": duplicate rank ", rank, ": ", same->second.who,
+                       " and ", contribution.who, ": each rank contributes once a round"));
     }
     if (round.size != size) {
       const Contribution& other = round.contributions.begin()->second;
@@ -45,9 +45,9 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
   }
   const size_t before = found == rounds_.end() ? 0 : found->second.bytes;
   if (before + contribution.value.size() > max_bytes_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("gather \"", key, "\": the values of ", size,
-                     " ranks together would be more than ", max_bytes_, " bytes"));
+    return absl::ResourceExhaustedError(absl::StrCat("gather \"", key, "\": the values of ", size,
+                                                     " ranks together would be more than ",
+                                                     max_bytes_, " bytes"));
   }
   if (found == rounds_.end()) {
     if (rounds_.size() >= max_rounds_) {

@@ -1,4 +1,5 @@
-// The gathers of a store's server that wait for ranks. Pure: it says who is to be answered with what.
+// The gathers of a store's server that wait for ranks. Pure: it says who is to be answered with
+// what.
 #ifndef MUSTER_CORE_STORE_GATHER_TABLE_H_
 #define MUSTER_CORE_STORE_GATHER_TABLE_H_
 
@@ -19,8 +20,8 @@
 
 namespace muster::store_internal {
 
-// Thread-compatible. Rounds end inside Join, FailRoundsOf, Withdraw and Expire; each calls `answer` once
-// for every rank that waited in the round.
+// Thread-compatible. Rounds end inside Join, FailRoundsOf, Withdraw and Expire; each calls `answer`
+// once for every rank that waited in the round.
 class GatherTable {
  public:
   using Session = uint64_t;
@@ -44,13 +45,14 @@ class GatherTable {
   GatherTable(size_t max_bytes, size_t max_rounds)
       : max_bytes_(max_bytes), max_rounds_(max_rounds) {}
 
-  // OK when it waits or the round completed; an error concerns this contribution alone, which then is
-  // not a part of the round. `next_revision` is asked when a round completes.
+  // OK when it waits or the round completed; an error concerns this contribution alone, which then
+  // is not a part of the round. `next_revision` is asked when a round completes.
   absl::Status Join(absl::string_view key, Contribution contribution,
                     absl::FunctionRef<Revision()> next_revision, Answer answer);
 
   // Fails every round that `session` takes part in.
-  void FailRoundsOf(Session session, absl::FunctionRef<absl::Status(int rank)> cause, Answer answer);
+  void FailRoundsOf(Session session, absl::FunctionRef<absl::Status(int rank)> cause,
+                    Answer answer);
 
   void Withdraw(Session session, absl::string_view key, int rank, absl::string_view reason,
                 Answer answer);

@@ -22,8 +22,8 @@ absl::Status KeySpace::Put(absl::string_view key, absl::string_view value, Owner
         absl::StrCat("the store holds ", keys_.size(), " keys, which is its limit"));
   }
   if (after > limits_.bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the store would hold ", after,
-                                                     " bytes, its limit is ", limits_.bytes));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the store would hold ", after, " bytes, its limit is ", limits_.bytes));
   }
   const Owner previous = is_new ? kNobody : found->second.owner;
   if (owner != kNobody && owner != previous) {

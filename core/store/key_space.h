@@ -1,4 +1,5 @@
-// The keys of a store's server with their revisions and owners, and the journal of what changed. Pure.
+// The keys of a store's server with their revisions and owners, and the journal of what changed.
+// Pure.
 #ifndef MUSTER_CORE_STORE_KEY_SPACE_H_
 #define MUSTER_CORE_STORE_KEY_SPACE_H_
 

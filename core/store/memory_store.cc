@@ -63,8 +63,8 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
   absl::Status Connect(const SessionInfo& info, const std::shared_ptr<MemoryChannel>& channel) {
     absl::MutexLock lock(&mutex_);
     if (stopped_) return Lost("it was stopped");
-    const absl::StatusOr<StoreEngine::SessionId> session = engine_.Open(
-        info, absl::InfiniteDuration(), channel.get(), channel->executor()->Now());
+    const absl::StatusOr<StoreEngine::SessionId> session =
+        engine_.Open(info, absl::InfiniteDuration(), channel.get(), channel->executor()->Now());
     if (!session.ok()) return session.status();
     channel->session_ = *session;
     channels_.emplace(*session, channel);
@@ -143,16 +143,16 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
     channel.armed_ = absl::InfiniteFuture();
   }
 
-  // Everyone who waits has a timer on an executor of its own, so whose executor stops or is destroyed
-  // matters to nobody else.
+  // Everyone who waits has a timer on an executor of its own, so whose executor stops or is
+  // destroyed matters to nobody else.
   void Arm(MemoryChannel& channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const absl::Time next = engine_.NextTick();
     if (channel.session_ == 0 || next >= channel.armed_) return;
     if (channel.armed_ != absl::InfiniteFuture()) channel.executor()->Cancel(channel.timer_);
     channel.armed_ = next;
     channel.timer_ = channel.executor()->PostAt(
-        next, [hub = weak_from_this(), weak = std::weak_ptr<MemoryChannel>(
-                                           channels_.at(channel.session_))] {
+        next, [hub = weak_from_this(),
+               weak = std::weak_ptr<MemoryChannel>(channels_.at(channel.session_))] {
           const auto hub_alive = hub.lock();
           const auto channel_alive = weak.lock();
           if (hub_alive != nullptr && channel_alive != nullptr) hub_alive->OnTimer(*channel_alive);

@@ -53,8 +53,8 @@ class MemoryStore final : public Store {
   std::shared_ptr<store_internal::MemoryChannel> channel_;
 };
 
-// Owns no thread: deadlines are judged by timers on the executors of those who wait, and there are no
-// heartbeats. Thread-safe.
+// Owns no thread: deadlines are judged by timers on the executors of those who wait, and there are
+// no heartbeats. Thread-safe.
 class MemoryStoreServer {
  public:
   struct Options {
@@ -68,16 +68,16 @@ class MemoryStoreServer {
   MemoryStoreServer(const MemoryStoreServer&) = delete;
   MemoryStoreServer& operator=(const MemoryStoreServer&) = delete;
 
-  // Opens the session of `info.rank`. `executor` runs this rank's callbacks and timers; it outlives the
-  // store. Errors: InvalidArgument (world size, rank), AlreadyExists (this rank is live), FailedPrecondition
-  // (this incarnation is fenced), Unavailable (stopped).
+  // Opens the session of `info.rank`. `executor` runs this rank's callbacks and timers; it outlives
+  // the store. Errors: InvalidArgument (world size, rank), AlreadyExists (this rank is live),
+  // FailedPrecondition (this incarnation is fenced), Unavailable (stopped).
   absl::StatusOr<std::unique_ptr<MemoryStore>> Connect(const SessionInfo& info, Executor* executor);
 
   // What a launcher does when it has reaped a process.
   void DeclareLost(int rank, absl::string_view reason);
 
-  // What the system does when a process dies: its connection closes, for good. The rank's own requests
-  // answer Unavailable from now on.
+  // What the system does when a process dies: its connection closes, for good. The rank's own
+  // requests answer Unavailable from now on.
   void DropSession(int rank, absl::string_view reason = "its connection closed");
 
   // Every session's requests answer Unavailable from now on. Idempotent.

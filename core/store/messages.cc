@@ -6,8 +6,8 @@ namespace muster::store_internal {
 
 absl::Status CheckKey(absl::string_view key) {
   if (!key.empty() && key.size() <= Store::kMaxKeyBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a key of ", key.size(), " bytes: keys have 1 to ", Store::kMaxKeyBytes, " bytes"));
+  return absl::InvalidArgumentError(absl::StrCat("a key of ", key.size(), " bytes: keys have 1 to ",
+                                                 Store::kMaxKeyBytes, " bytes"));
 }
 
 absl::Status CheckValue(absl::string_view value) {
@@ -19,9 +19,8 @@ absl::Status CheckValue(absl::string_view value) {
 
 absl::Status CheckPrefix(absl::string_view prefix) {
   if (prefix.size() <= Store::kMaxKeyBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a prefix of ", prefix.size(),
-                                                 " bytes: keys have at most ",
-                                                 Store::kMaxKeyBytes, " bytes"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a prefix of ", prefix.size(), " bytes: keys have at most ", Store::kMaxKeyBytes, " bytes"));
 }
 
 }  // namespace muster::store_internal

@@ -19,16 +19,16 @@ struct Request {
     kSet = 2,
     kCompareAndSet = 3,
     kDelete = 4,
-    kWatch = 5,     // answered by watch batches under the request's id
-    kUnwatch = 6,   // id: the watch's; not answered
+    kWatch = 5,    // answered by watch batches under the request's id
+    kUnwatch = 6,  // id: the watch's; not answered
     kGather = 7,
     kWithdraw = 8,  // not answered
     kLeave = 9,
     kHeartbeat = 10,
   };
   Type type = Type::kHeartbeat;
-  uint64_t id = 0;  // chosen by the client, unique within its session
-  std::string key;  // kWatch: the prefix
+  uint64_t id = 0;    // chosen by the client, unique within its session
+  std::string key;    // kWatch: the prefix
   std::string value;  // kWithdraw, kLeave: the reason
   Revision expected = 0;
   Lifetime lifetime = Lifetime::kPersistent;
@@ -52,7 +52,8 @@ struct Response {
   std::vector<WatchEvent> events;
 };
 
-// InvalidArgument naming the size and the limit. The client asks before it sends, the server does not trust it.
+// InvalidArgument naming the size and the limit. The client asks before it sends, the server does
+// not trust it.
 absl::Status CheckKey(absl::string_view key);
 absl::Status CheckValue(absl::string_view value);
 absl::Status CheckPrefix(absl::string_view prefix);

@@ -20,9 +20,9 @@ std::string Who(const SessionRecord& record) {
 absl::Status CheckWrite(const Request& request) {
   if (absl::Status status = CheckKey(request.key); !status.ok()) return status;
   if (absl::StartsWith(request.key, kSessionKeyPrefix)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("key \"", request.key, "\": only the store's server writes under \"",
-                     kSessionKeyPrefix, "\""));
+    return absl::PermissionDeniedError(absl::StrCat("key \"", request.key,
+                                                    "\": only the store's server writes under \"",
+                                                    kSessionKeyPrefix, "\""));
   }
   return CheckValue(request.value);
 }
@@ -30,9 +30,7 @@ absl::Status CheckWrite(const Request& request) {
 }  // namespace
 
 StoreEngine::StoreEngine(const Options& options)
-    : options_(options),
-      keys_(options.keys),
-      gathers_(options.gather_bytes, options.gathers) {}
+    : options_(options), keys_(options.keys), gathers_(options.gather_bytes, options.gathers) {}
 
 // --- Sessions
 
@@ -52,9 +50,8 @@ absl::StatusOr<StoreEngine::SessionId> StoreEngine::Open(const SessionInfo& info
   Session& session = sessions_[id];
   session.record = record;
   session.sink = sink;
-  session.heartbeat_timeout = heartbeat_timeout > absl::ZeroDuration()
-                                  ? heartbeat_timeout
-                                  : absl::InfiniteDuration();
+  session.heartbeat_timeout =
+      heartbeat_timeout > absl::ZeroDuration() ? heartbeat_timeout : absl::InfiniteDuration();
   of_rank_[info.rank] = id;
   UpdateBeat();
   Publish(record);
@@ -65,10 +62,10 @@ absl::StatusOr<StoreEngine::SessionId> StoreEngine::Open(const SessionInfo& info
 absl::Status StoreEngine::CheckOpen(const SessionInfo& info) {
   const std::string me = absl::StrCat("host ", info.host, ", pid ", info.pid);
   if (info.world_size != options_.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", info.rank, " (", me, ") was started for a world of ", info.world_size,
-        " ranks, the store serves one of ", options_.world_size,
-        ": start every rank with the same world size"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", info.rank, " (", me, ") was started for a world of ", info.world_size,
+                     " ranks, the store serves one of ", options_.world_size,
+                     ": start every rank with the same world size"));
   }
   if (info.rank < 0 || info.rank >= options_.world_size) {
     return absl::InvalidArgumentError(
@@ -84,9 +81,9 @@ absl::Status StoreEngine::CheckOpen(const SessionInfo& info) {
   if (open == of_rank_.end()) return absl::OkStatus();
   const Session& other = sessions_.at(open->second);
   if (other.sink != nullptr) {
-    return absl::AlreadyExistsError(absl::StrCat("rank ", info.rank, " is already here: ",
-                                                 Who(other.record), "; this is ", me,
-                                                 ": start each rank once"));
+    return absl::AlreadyExistsError(absl::StrCat("rank ", info.rank,
+                                                 " is already here: ", Who(other.record),
+                                                 "; this is ", me, ": start each rank once"));
   }
   // In its grace: its successor is here, so nobody needs to wait for a better reason.
   const std::string reason = other.loss_reason;
@@ -180,8 +177,9 @@ void StoreEngine::Publish(const SessionRecord& record) {
 // --- Time
 
 void StoreEngine::Tick(absl::Time now) {
-  gathers_.Expire(now, [this](const GatherTable::Waiter& waiter, const absl::Status& status,
-                              const GatherResult& result) { AnswerWaiter(waiter, status, result); });
+  gathers_.Expire(now,
+                  [this](const GatherTable::Waiter& waiter, const absl::Status& status,
+                         const GatherResult& result) { AnswerWaiter(waiter, status, result); });
   const absl::Duration passed =
       last_tick_ == absl::InfinitePast() ? absl::ZeroDuration() : now - last_tick_;
   last_tick_ = std::max(last_tick_, now);
@@ -261,9 +259,10 @@ void StoreEngine::HandleLive(SessionId id, Session& session, const Request& requ
     case Request::Type::kGather:
       return Gather(id, session, request, now);
     case Request::Type::kWithdraw:
-      gathers_.Withdraw(id, request.key, request.rank, request.value.substr(0, kMaxReasonBytes),
-                        [this](const GatherTable::Waiter& waiter, const absl::Status& status,
-                               const GatherResult& result) { AnswerWaiter(waiter, status, result); });
+      gathers_.Withdraw(
+          id, request.key, request.rank, request.value.substr(0, kMaxReasonBytes),
+          [this](const GatherTable::Waiter& waiter, const absl::Status& status,
+                 const GatherResult& result) { AnswerWaiter(waiter, status, result); });
       return;
     case Request::Type::kLeave:
       End(id, Liveness::kLeft, request.value);
@@ -293,8 +292,8 @@ void StoreEngine::Refuse(const Session& session, const Request& request) {
     answer.status = absl::FailedPreconditionError(
         absl::StrCat("this session is fenced: ", record.WhatHappened()));
   } else if (request.type != Request::Type::kLeave) {
-    answer.status =
-        absl::FailedPreconditionError(absl::StrCat("this session has ended: ", record.WhatHappened()));
+    answer.status = absl::FailedPreconditionError(
+        absl::StrCat("this session has ended: ", record.WhatHappened()));
   }
   session.sink->Send(answer);
 }
@@ -341,8 +340,8 @@ void StoreEngine::Watch(Session& session, const Request& request) {
   if (absl::Status status = CheckPrefix(request.key); !status.ok()) {
     batch.status = status;
   } else if (session.watches.size() >= options_.watches_per_session) {
-    batch.status = absl::ResourceExhaustedError(absl::StrCat(
-        "this session has ", session.watches.size(), " watches, which is its limit"));
+    batch.status = absl::ResourceExhaustedError(
+        absl::StrCat("this session has ", session.watches.size(), " watches, which is its limit"));
   } else if (!session.watches.emplace(request.id, request.key).second) {
     batch.status = absl::InvalidArgumentError(absl::StrCat("watch ", request.id, " is taken"));
   } else {
@@ -354,11 +353,11 @@ void StoreEngine::Watch(Session& session, const Request& request) {
 void StoreEngine::Gather(SessionId id, Session& session, const Request& request, absl::Time now) {
   absl::Status status = CheckKey(request.key);
   if (status.ok()) status = CheckValue(request.value);
-  if (status.ok() && (request.size < 1 || request.size > options_.world_size ||
-                      request.rank < 0 || request.rank >= request.size)) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "gather \"", request.key, "\": rank ", request.rank, " of ", request.size,
-        ": sizes are 1 to ", options_.world_size, ", ranks 0 to size - 1"));
+  if (status.ok() && (request.size < 1 || request.size > options_.world_size || request.rank < 0 ||
+                      request.rank >= request.size)) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat("gather \"", request.key, "\": rank ", request.rank, " of ", request.size,
+                     ": sizes are 1 to ", options_.world_size, ", ranks 0 to size - 1"));
   }
   if (status.ok()) {
     GatherTable::Contribution contribution;

@@ -1,12 +1,12 @@
 // The store's server without its surroundings: no thread, no socket, no clock.
 //
 // Sessions, keys, watches, gathers and the judgement of who is dead. What happens comes in as calls
-// with the time, what follows goes out through each session's Sink. The memory store, the TCP server
-// and the simulator put the same engine into three surroundings.
+// with the time, what follows goes out through each session's Sink. The memory store, the TCP
+// server and the simulator put the same engine into three surroundings.
 //
 //   StoreEngine engine(options);
-//   absl::StatusOr<StoreEngine::SessionId> session = engine.Open(info, heartbeat_timeout, &sink, now);
-//   engine.Handle(*session, request, now);     // answers through sink.Send, perhaps later
+//   absl::StatusOr<StoreEngine::SessionId> session = engine.Open(info, heartbeat_timeout, &sink,
+//   now); engine.Handle(*session, request, now);     // answers through sink.Send, perhaps later
 //   engine.Tick(now);                          // at engine.NextTick() or soon after
 #ifndef MUSTER_CORE_STORE_STORE_ENGINE_H_
 #define MUSTER_CORE_STORE_STORE_ENGINE_H_
@@ -37,7 +37,8 @@ class StoreEngine {
  public:
   using SessionId = uint64_t;  // never reused
 
-  // Where a session's answers and news go. Called inside the engine's calls; must not call the engine.
+  // Where a session's answers and news go. Called inside the engine's calls; must not call the
+  // engine.
   class Sink {
    public:
     virtual ~Sink() = default;
@@ -49,8 +50,8 @@ class StoreEngine {
     // How long a session outlives its connection, so that a launcher may say what became of the
     // process before "its connection closed" is the reason.
     absl::Duration loss_grace = absl::ZeroDuration();
-    // Told of each session that is lost, inside the engine's calls: must not call the engine. May be
-    // empty.
+    // Told of each session that is lost, inside the engine's calls: must not call the engine. May
+    // be empty.
     std::function<void(const SessionRecord&)> on_lost;
     KeySpace::Limits keys;
     size_t gather_bytes = 256 << 20;  // of one round
@@ -62,25 +63,27 @@ class StoreEngine {
   StoreEngine(const StoreEngine&) = delete;
   StoreEngine& operator=(const StoreEngine&) = delete;
 
-  // Errors: InvalidArgument (another world size than ours, a rank outside of it), AlreadyExists (a live
-  // session has this rank: names both), FailedPrecondition (this incarnation was declared lost).
-  // `sink` must stay until Disconnect.
+  // Errors: InvalidArgument (another world size than ours, a rank outside of it), AlreadyExists (a
+  // live session has this rank: names both), FailedPrecondition (this incarnation was declared
+  // lost). `sink` must stay until Disconnect.
   absl::StatusOr<SessionId> Open(const SessionInfo& info, absl::Duration heartbeat_timeout,
                                  Sink* sink, absl::Time now);
 
-  // Anything a session sends is a heartbeat, too. Requests of a session that ended are answered with
-  // FailedPrecondition and the reason; those of an unknown one are dropped.
+  // Anything a session sends is a heartbeat, too. Requests of a session that ended are answered
+  // with FailedPrecondition and the reason; those of an unknown one are dropped.
   void Handle(SessionId session, const Request& request, absl::Time now);
 
-  // The connection is gone, and the sink with it. A live session is lost for `reason`, after the grace.
+  // The connection is gone, and the sink with it. A live session is lost for `reason`, after the
+  // grace.
   void Disconnect(SessionId session, absl::string_view reason, absl::Time now);
 
-  // Somebody who knows (a launcher) says that the rank's process is dead. The first cause stays: no effect
-  // on a session that has ended. A rank that never came gets a record of its loss as well.
+  // Somebody who knows (a launcher) says that the rank's process is dead. The first cause stays: no
+  // effect on a session that has ended. A rank that never came gets a record of its loss as well.
   void DeclareLost(int rank, absl::string_view reason);
 
-  // Deadlines, graces, heartbeats. A session's silence is counted from one tick to the next, and at most
-  // two regular intervals each: when this server itself was paused, everybody has a fresh chance.
+  // Deadlines, graces, heartbeats. A session's silence is counted from one tick to the next, and at
+  // most two regular intervals each: when this server itself was paused, everybody has a fresh
+  // chance.
   void Tick(absl::Time now);
 
   // When Tick is to be called next; InfiniteFuture when nothing waits for time.

@@ -1,4 +1,5 @@
-// A store under test with its server and its ranks, whatever kind it is: see store_conformance_test.cc.
+// A store under test with its server and its ranks, whatever kind it is: see
+// store_conformance_test.cc.
 #ifndef MUSTER_CORE_STORE_STORE_HARNESS_H_
 #define MUSTER_CORE_STORE_STORE_HARNESS_H_
 

@@ -184,8 +184,7 @@ inline absl::Status Leave(Store& store, absl::string_view reason = "") {
 }
 
 inline PromisedOr<GatherResult> StartGather(Store& store, absl::string_view key, int rank, int size,
-                                            absl::string_view value,
-                                            absl::Time deadline = Soon()) {
+                                            absl::string_view value, absl::Time deadline = Soon()) {
   PromisedOr<GatherResult> answer;
   store.Gather(key, rank, size, value, deadline, answer.Callback());
   return answer;

@@ -59,7 +59,10 @@ class TcpChannel final : public ClientCore::Channel,
   void Send(Request request) override {
     if (fork_generation_ != ForkGeneration()) return;  // the parent's connection
     std::string frame = EncodeFrame(request);
-    if (control_->RunsHere()) return SendFrame(std::move(frame), request.type);
+    // At once where that keeps the order: before Start has run, requests wait behind it.
+    if (control_->RunsHere() && stream_ != nullptr) {
+      return SendFrame(std::move(frame), request.type);
+    }
     control_->Post([self = shared_from_this(), frame = std::move(frame),
                     type = request.type]() mutable { self->SendFrame(std::move(frame), type); });
   }

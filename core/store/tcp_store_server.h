@@ -51,8 +51,8 @@ class TcpStoreServer {
     // How long a session outlives its connection: long enough for a launcher to say what became of
     // the process. Peers learn of the death that much later where nobody says anything.
     absl::Duration loss_grace = absl::ZeroDuration();
-    // Told of each session that is lost, on the control thread: must neither block nor call the server.
-    // Not after the server is gone. May be empty.
+    // Told of each session that is lost, on the control thread: must neither block nor call the
+    // server. Not after the server is gone. May be empty.
     std::function<void(const SessionRecord&)> on_lost;
     // Bound of a connection's first words.
     absl::Duration handshake_timeout = absl::Seconds(10);

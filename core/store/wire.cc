@@ -90,8 +90,7 @@ class Reader {
   }
   absl::Duration Duration() {
     const int64_t microseconds = I64();
-    return microseconds == kInfinite ? absl::InfiniteDuration()
-                                     : absl::Microseconds(microseconds);
+    return microseconds == kInfinite ? absl::InfiniteDuration() : absl::Microseconds(microseconds);
   }
   absl::Status Status() {
     const uint8_t code = U8();
@@ -341,8 +340,7 @@ absl::StatusOr<std::optional<absl::string_view>> FrameReader::Next() {
         absl::StrCat("a frame of ", length, " bytes, the limit is ", max_body_));
   }
   if (pending() < kLengthBytes + length) return std::nullopt;
-  const absl::string_view body =
-      absl::string_view(buffer_).substr(begin_ + kLengthBytes, length);
+  const absl::string_view body = absl::string_view(buffer_).substr(begin_ + kLengthBytes, length);
   begin_ += kLengthBytes + length;
   return body;
 }

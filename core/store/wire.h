@@ -1,9 +1,10 @@
 // The store's messages as bytes.
 //
-// A frame is a length (4 bytes, little endian, of what follows), a type (1 byte) and fields: integers
-// little endian, texts as length and bytes. Every connection begins with Hello, Challenge, Open and
-// Welcome or Refused (see auth.h for the proofs); then the client sends Requests and the server
-// Responses. Pure: bytes in, messages out, and nothing that arrives can do harm beyond an error.
+// A frame is a length (4 bytes, little endian, of what follows), a type (1 byte) and fields:
+// integers little endian, texts as length and bytes. Every connection begins with Hello, Challenge,
+// Open and Welcome or Refused (see auth.h for the proofs); then the client sends Requests and the
+// server Responses. Pure: bytes in, messages out, and nothing that arrives can do harm beyond an
+// error.
 #ifndef MUSTER_CORE_STORE_WIRE_H_
 #define MUSTER_CORE_STORE_WIRE_H_
 
@@ -61,7 +62,8 @@ using Message = std::variant<Hello, Challenge, Open, Welcome, Refused, Request, 
 // A whole frame.
 std::string EncodeFrame(const Message& message);
 
-// The message of a frame without its length. InvalidArgument for all that EncodeFrame does not make.
+// The message of a frame without its length. InvalidArgument for all that EncodeFrame does not
+// make.
 absl::StatusOr<Message> DecodeBody(absl::string_view body);
 
 // Cuts a stream of bytes into frames. Thread-compatible.
@@ -73,8 +75,8 @@ class FrameReader {
 
   void Append(absl::string_view bytes) { buffer_.append(bytes.data(), bytes.size()); }
 
-  // The next body; nothing when it is not complete; InvalidArgument when it is longer than the limit, then and
-  // from then on. What is returned is valid until the next call of Append or Next.
+  // The next body; nothing when it is not complete; InvalidArgument when it is longer than the
+  // limit, then and from then on. What is returned is valid until the next call of Append or Next.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
   // Bytes that wait for the rest of their frame.

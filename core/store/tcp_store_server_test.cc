@@ -1,0 +1,261 @@
+// What the TCP server promises beyond the conformance tests: strangers, broken clients, its own
+// life.
+
+#include "muster/core/store/tcp_store_server.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>  // NOLINT(build/c++11)
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/platform/control_thread.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/store/auth.h"
+#include "muster/core/store/messages.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/store_test_util.h"
+#include "muster/core/store/tcp_handshake.h"
+#include "muster/core/store/tcp_store.h"
+#include "muster/core/store/tcp_test_util.h"
+#include "muster/core/store/wire.h"
+
+namespace muster::store_testing {
+namespace {
+
+using store_internal::EncodeFrame;
+using store_internal::Request;
+using ::testing::HasSubstr;
+using Liveness = SessionRecord::Liveness;
+
+class TcpStoreServerTest : public TcpStoreFixture {};
+
+// --- Strangers and broken clients
+
+TEST_F(TcpStoreServerTest, AStrangerWithoutTheTokenIsRefusedAndChangesNothing) {
+  auto server = Serve();
+  auto options = ClientOptions(server->address(), 1);
+  options.token = "a guess";
+  const auto refused = TcpStore::Connect(options);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(server->address()));
+
+  // One that does not care who the server is.
+  RawConnection stranger(server->address());
+  stranger.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  ASSERT_TRUE(stranger.Receive().has_value());
+  store_internal::Open open;
+  open.session = Info(1);
+  open.proof = *store_internal::ClientProof("a guess", "nonce", "", "");
+  stranger.Send(EncodeFrame(open));
+  const auto answer = stranger.Receive();
+  ASSERT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Refused>(*answer));
+  EXPECT_EQ(std::get<store_internal::Refused>(*answer).status.code(),
+            absl::StatusCode::kPermissionDenied);
+  stranger.Send(EncodeFrame(Request()));
+  EXPECT_TRUE(server->Sessions().empty());
+  EXPECT_NE(Connect(server->address(), 1), nullptr);
+}
+
+TEST_F(TcpStoreServerTest, WhateverAStrangerSaysFirstEndsItsConnectionAlone) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  const std::string hello =
+      EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"});
+  for (const std::string& words :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(4, '\xff'), std::string(64, '\0'),
+        EncodeFrame(Request()), EncodeFrame(store_internal::Open()), hello + hello,
+        EncodeFrame(store_internal::Welcome{"me"}), hello + EncodeFrame(Request())}) {
+    RawConnection stranger(server->address());
+    stranger.Send(words);
+    EXPECT_TRUE(stranger.AwaitEnd());
+    EXPECT_TRUE(Set(*store, "k", "v").ok());
+  }
+  EXPECT_EQ(server->Sessions().size(), 1u);
+}
+
+TEST_F(TcpStoreServerTest, AMalformedOrOversizedFrameOfASessionEndsThatSessionAlone) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  WatchLog log;
+  store->Watch(kSessionKeyPrefix, log.Callback());
+  const std::vector<std::string> broken = {
+      std::string("\x03\0\0\0???", 7),  // no such type
+      std::string("\xff\xff\xff\x7f", 4),
+      EncodeFrame(store_internal::Response()),
+  };
+  for (size_t i = 0; i < broken.size(); ++i) {
+    SessionInfo info = Info(1);
+    info.incarnation = 7 + i;
+    auto opened = store_internal::OpenSession(
+        {server->address(), token_, info, absl::InfiniteDuration(), Soon()});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    RawConnection session(opened->fd);
+    session.Send(broken[i]);
+    EXPECT_TRUE(session.AwaitEnd());
+    EXPECT_TRUE(Set(*store, "k", "v").ok());
+  }
+  EXPECT_THAT(log.AwaitSession(1, Liveness::kLost).reason,
+              HasSubstr("its connection was ended: a malformed frame"));
+}
+
+TEST_F(TcpStoreServerTest, AnotherVersionIsRefusedWithBothVersions) {
+  auto server = Serve();
+  RawConnection old(server->address());
+  old.Send(EncodeFrame(store_internal::Hello{77, "nonce"}));
+  const auto answer = old.Receive();
+  ASSERT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Refused>(*answer));
+  EXPECT_THAT(std::string(std::get<store_internal::Refused>(*answer).status.message()),
+              HasSubstr("this client 77"));
+}
+
+TEST_F(TcpStoreServerTest, AConnectionThatSaysNothingHoldsNobodyUpAndIsClosedAtItsBound) {
+  server_options_.handshake_timeout = absl::Milliseconds(50);
+  auto server = Serve();
+  std::vector<std::unique_ptr<RawConnection>> silent;
+  for (int i = 0; i < 20; ++i) {
+    silent.push_back(std::make_unique<RawConnection>(server->address()));
+    if (i % 2 == 0) silent.back()->Send("\x20");  // the first byte of a length
+  }
+  // A slow machine may take longer than the bound for an honest greeting: that one tries again.
+  auto store = Connect(server->address(), 0);
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
+  for (auto& connection : silent) EXPECT_TRUE(connection->AwaitEnd());
+  EXPECT_TRUE(Get(*store, "k").ok());
+}
+
+TEST_F(TcpStoreServerTest, AHalfSentFrameOfOneSessionHoldsNoOtherUp) {
+  auto server = Serve();
+  RawConnection slow(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
+  slow.Send(EncodeFrame(Request()).substr(0, 7));
+  auto store = Connect(server->address(), 0);
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
+}
+
+// --- The server's life
+
+TEST_F(TcpStoreServerTest, APortThatIsTakenIsToldAndOneThatWasStoppedIsFreeAtOnce) {
+  auto server = Serve();
+  server_options_.address = server->address();
+  const auto taken = TcpStoreServer::Start(server_options_);
+  EXPECT_EQ(taken.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(taken.status().message()), HasSubstr(server->address()));
+  for (int cycle = 0; cycle < 20; ++cycle) {
+    auto store = Connect(server_options_.address, 1);
+    ASSERT_NE(store, nullptr);
+    EXPECT_TRUE(Set(*store, "k", "v").ok());
+    if (cycle % 2 == 0) {
+      EXPECT_TRUE(Leave(*store).ok());
+    }
+    EXPECT_EQ(server->Stop(MonotonicNow()).ok(), cycle % 2 == 0);
+    server = Serve();
+    ASSERT_NE(server, nullptr);
+  }
+}
+
+TEST_F(TcpStoreServerTest, TheServerLeavesLast) {
+  auto server = Serve();
+  auto first = Connect(server->address(), 0);
+  auto second = Connect(server->address(), 1);
+  std::atomic<bool> stopped{false};
+  std::thread stopper([&] {
+    EXPECT_TRUE(server->Stop(Soon()).ok());
+    stopped = true;
+  });
+  EXPECT_TRUE(Leave(*first).ok());
+  first.reset();
+  EXPECT_TRUE(Set(*second, "k", "still served").ok());
+  EXPECT_FALSE(stopped);
+  EXPECT_TRUE(Leave(*second).ok());
+  stopper.join();
+  EXPECT_TRUE(server->Stop(Soon()).ok());
+}
+
+TEST_F(TcpStoreServerTest, AtItsBoundTheServerEndsAndNamesWhoHadNotLeft) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 2);
+  const absl::Status stopped = server->Stop(MonotonicNow() + absl::Milliseconds(20));
+  EXPECT_EQ(stopped.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(stopped.message()), HasSubstr("rank 2 (host a, pid 102)"));
+  const absl::Status lost = Set(*store, "k", "v").status();
+  EXPECT_EQ(lost, absl::UnavailableError(absl::StrCat("the store (rank 0, host a, pid 7, at ",
+                                                      server->address(),
+                                                      ") was lost: connection closed")));
+  EXPECT_EQ(Set(*store, "k", "v").status(), lost);
+}
+
+TEST_F(TcpStoreServerTest, AServerOnTheClientsControlThreadServesAndStops) {
+  server_options_.control_thread = control_.get();
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
+  Promised<absl::Status> inside;
+  control_->Post([&, done = inside.Callback()]() mutable { done(server->Stop(Soon())); });
+  EXPECT_EQ(inside.Get().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Leave(*store).ok());
+  EXPECT_TRUE(server->Stop(Soon()).ok());
+}
+
+TEST_F(TcpStoreServerTest, AGoodbyeThatHasArrivedCountsBeforeADuplicateIsSeen) {
+  auto server_control = *ControlThread::Start();
+  server_options_.control_thread = server_control.get();
+  auto server = Serve();
+  auto before = Connect(server->address(), 1);
+  // A second process of rank 1 introduces itself up to the last word.
+  RawConnection successor(server->address());
+  successor.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  const auto challenge = successor.Receive();
+  ASSERT_TRUE(challenge.has_value());
+  store_internal::Open open;
+  open.session = Info(1);
+  open.proof = *store_internal::ClientProof(
+      token_, "nonce", std::get<store_internal::Challenge>(*challenge).nonce, EncodeFrame(open));
+  // While the server is busy the last word comes, and then the first one's goodbye.
+  absl::Notification busy;
+  absl::Notification go_on;
+  server_control->Post([&] {
+    busy.Notify();
+    go_on.WaitForNotification();
+  });
+  busy.WaitForNotification();
+  successor.Send(EncodeFrame(open));
+  before.reset();
+  go_on.Notify();
+  const auto answer = successor.Receive();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(std::holds_alternative<store_internal::Welcome>(*answer));
+}
+
+TEST_F(TcpStoreServerTest, NothingIsLeftWhenBothEndsAreGone) {
+  control_.reset();
+  {
+    auto warm_up = ControlThread::Start();
+  }
+  const int before = OpenDescriptors();
+  for (int cycle = 0; cycle < 5; ++cycle) {
+    auto control = ControlThread::Start();
+    ASSERT_TRUE(control.ok());
+    control_ = *std::move(control);
+    auto server = Serve();
+    auto first = Connect(server->address(), 0);
+    auto second = Connect(server->address(), 1);
+    EXPECT_TRUE(Set(*first, "k", "v").ok());
+    EXPECT_TRUE(Leave(*second).ok());
+    server.reset();
+    first.reset();
+    second.reset();
+    control_.reset();
+    EXPECT_EQ(OpenDescriptors(), before);
+  }
+}
+
+}  // namespace
+}  // namespace muster::store_testing
