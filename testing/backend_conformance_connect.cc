@@ -75,6 +75,24 @@ absl::Status CreateAndDestroy(World& world) {
   return absl::OkStatus();
 }
 
+// No rank waits for the others: one may be gone while another has just connected to it.
+absl::Status EachGoesAsSoonAsItConnected(World& world) {
+  for (int cycle = 0; cycle < kCycles / 2; ++cycle) {
+    world.Reset();
+    const bool finalize = cycle % 2 == 0;
+    absl::Status status = world.Each([finalize](World& w, int rank) {
+      absl::Status result = w.ConnectRank(rank);
+      if (!result.ok()) return Broken("Connect: ", result.ToString());
+      if (finalize) result = w.comm(rank).Finalize(w.Later());
+      if (!result.ok()) return Broken("Finalize: ", result.ToString());
+      w.owner(rank) = nullptr;
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return Broken("in cycle ", cycle, ": ", status.message());
+  }
+  return absl::OkStatus();
+}
+
 std::set<int> OpenDescriptors() {
   std::set<int> result;
   DIR* const dir = opendir("/proc/self/fd");
@@ -284,6 +302,8 @@ absl::Span<const ConformanceCheck> ConnectChecks() {
        [](const ConformanceTarget& t) { return RunCheck(t, CreateAndFinalize); }},
       {"CreateAndDestroyWithNothingBetween",
        [](const ConformanceTarget& t) { return RunCheck(t, CreateAndDestroy); }},
+      {"EachRankMayGoAsSoonAsItConnected",
+       [](const ConformanceTarget& t) { return RunCheck(t, EachGoesAsSoonAsItConnected); }},
       {"HeldCountsEverythingAndNothingSurvivesExec",
        [](const ConformanceTarget& t) { return RunCheck(t, HeldCountsEverything); }},
       {"SeveralConnectAtOnce",

@@ -400,7 +400,7 @@ absl::Status AbortAtAnyMoment(World& world) {
           if (!AnyCollective(each, rank, values, each.Options()).ok()) break;
         }
         each.comm(rank).Abort(Cause());
-        return each.ExpectNothingHeld(rank);
+        return absl::OkStatus();
       });
     });
     absl::SleepFor(absl::Microseconds(300) * attempt);  // any moment will do
@@ -408,6 +408,10 @@ absl::Status AbortAtAnyMoment(World& world) {
     const std::optional<absl::Status> result = all.Result(2 * world.bound());
     if (!result.has_value()) return Broken("after Abort of one rank not all ended");
     if (!result->ok()) return *result;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      status = world.ExpectNothingHeld(rank);
+      if (!status.ok()) return Broken("rank ", rank, ": ", status.message());
+    }
   }
   return absl::OkStatus();
 }

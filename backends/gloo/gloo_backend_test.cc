@@ -1,0 +1,297 @@
+// What the conformance suite does not know: how this backend words things, and what each patch in
+// third_party/gloo/patches is for.
+#include "muster/backends/gloo/gloo_backend.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gloo/context.h"
+#include "gtest/gtest.h"
+#include "muster/core/collective/backend.h"
+#include "muster/core/collective/buffer.h"
+#include "muster/core/collective/communicator.h"
+#include "muster/core/collective/device.h"
+#include "muster/core/platform/cancellation.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/testing/memory_connect_store.h"
+
+namespace muster {
+namespace {
+
+absl::Time Later() { return MonotonicNow() + TimeoutScale() * absl::Seconds(20); }
+
+OperationOptions Until(absl::Time deadline) {
+  OperationOptions options;
+  options.deadline = deadline;
+  return options;
+}
+
+std::set<int> EntriesOf(const char* directory) {
+  std::set<int> result;
+  DIR* const dir = opendir(directory);
+  while (const dirent* entry = readdir(dir)) {
+    int number = 0;
+    if (absl::SimpleAtoi(entry->d_name, &number)) result.insert(number);
+  }
+  closedir(dir);
+  return result;
+}
+
+// Two ranks on threads.
+class GlooBackendTest : public ::testing::Test {
+ protected:
+  absl::Status Connect(int rank, ConnectStore* store, Cancellation* cancellation = nullptr) {
+    ConnectContext context;
+    context.rank = rank;
+    context.size = 2;
+    context.store = store;
+    context.deadline = Later();
+    context.cancellation = cancellation;
+    absl::StatusOr<std::unique_ptr<Communicator>> made = backend_.Connect(context);
+    if (made.ok()) comms_[rank] = *std::move(made);
+    return made.status();
+  }
+  void ConnectBoth() {
+    absl::Status first;
+    std::thread zero([&] { first = Connect(0, hub_->ForRank(0, nullptr).get()); });
+    // Its thread is there: what comes now is of rank 1.
+    EXPECT_TRUE(hub_->AwaitWaiting(1, Later()));
+    const std::set<int> before = EntriesOf("/proc/self/task");
+    absl::Status second;
+    std::thread one([&] { second = Connect(1, hub_->ForRank(1, nullptr).get()); });
+    zero.join();
+    one.join();
+    ASSERT_TRUE(first.ok()) << first;
+    ASSERT_TRUE(second.ok()) << second;
+    for (int task : EntriesOf("/proc/self/task")) {
+      if (before.count(task) == 0) loop_of_rank_one_ = task;
+    }
+  }
+
+  GlooBackend backend_;
+  std::unique_ptr<testing::MemoryConnectHub> hub_ = std::make_unique<testing::MemoryConnectHub>(2);
+  std::unique_ptr<Communicator> comms_[2];
+  int loop_of_rank_one_ = 0;
+};
+
+TEST_F(GlooBackendTest, ALostPeerIsNamed) {
+  ConnectBoth();
+  comms_[1]->Abort(absl::AbortedError("gone"));
+  const absl::Status status = comms_[0]->Barrier(Until(Later()));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::StartsWith(status.message(), "lost contact with rank 1: ")) << status;
+  // Where in gloo it was seen is of no use to anybody.
+  EXPECT_FALSE(absl::StrContains(status.message(), ".cc:")) << status;
+}
+
+// A SIGPIPE would end this test.
+TEST_F(GlooBackendTest, WritesToAPeerThatIsGoneRaiseNoSignal) {
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    hub_ = std::make_unique<testing::MemoryConnectHub>(2);
+    ConnectBoth();
+    std::vector<float> values(1 << 20);
+    std::thread peer([&] { comms_[1]->Abort(absl::AbortedError("gone")); });
+    const absl::Status status =
+        comms_[0]->Send(Buffer::Of(absl::MakeSpan(values)), 1, Until(Later()));
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    peer.join();
+    for (auto& comm : comms_) comm = nullptr;
+  }
+}
+
+// It is found on gloo's thread: the exception ended the process.
+TEST_F(GlooBackendTest, APeerThatSendsMoreThanWasAskedForEndsTheOperation) {
+  ConnectBoth();
+  std::vector<float> more(100);
+  std::vector<float> less(50);
+  absl::Status sent;
+  std::thread sender(
+      [&] { sent = comms_[1]->Send(Buffer::Of(absl::MakeSpan(more)), 0, Until(Later())); });
+  const absl::Status received =
+      comms_[0]->Receive(Buffer::Of(absl::MakeSpan(less)), 1, Until(Later()));
+  EXPECT_TRUE(absl::IsUnavailable(received)) << received;
+  EXPECT_TRUE(absl::StrContains(received.message(), "mismatch")) << received;
+  sender.join();
+}
+
+sem_t stalled;
+sem_t go_on;
+
+void Stall(int) {
+  sem_post(&stalled);
+  while (sem_wait(&go_on) != 0) {
+  }
+}
+
+// gloo's thread of rank 1 stands still, so rank 0's bytes fill the sockets and stop halfway.
+TEST_F(GlooBackendTest, AbortWakesAnOperationInTheMiddleOfItsBytes) {
+  ConnectBoth();
+  ASSERT_NE(loop_of_rank_one_, 0);
+  sem_init(&stalled, 0, 0);
+  sem_init(&go_on, 0, 0);
+  struct sigaction stall = {};
+  struct sigaction before = {};
+  stall.sa_handler = Stall;
+  sigaction(SIGUSR1, &stall, &before);
+  ASSERT_EQ(syscall(SYS_tgkill, getpid(), loop_of_rank_one_, SIGUSR1), 0);
+  while (sem_wait(&stalled) != 0) {
+  }
+
+  std::vector<float> here(16 << 20);
+  std::vector<float> there(16 << 20);
+  absl::Status sent;
+  absl::Status received;
+  std::thread receiver(
+      [&] { received = comms_[1]->Receive(Buffer::Of(absl::MakeSpan(there)), 0, Until(Later())); });
+  std::thread sender([&] {
+    sent = comms_[0]->Send(Buffer::Of(absl::MakeSpan(here)), 1, Until(absl::InfiniteFuture()));
+  });
+  absl::SleepFor(absl::Milliseconds(100));  // lets it get under way; nothing depends on that
+  comms_[0]->Abort(absl::AbortedError("enough"));
+  sender.join();
+  EXPECT_EQ(sent, absl::AbortedError("enough"));
+  sem_post(&go_on);
+  receiver.join();
+  EXPECT_TRUE(absl::IsUnavailable(received)) << received;
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+// Each message comes in time for a wait that starts with it, the second one not for the operation.
+TEST_F(GlooBackendTest, TheDeadlineBoundsTheWholeOperation) {
+  ConnectBoth();
+  const absl::Duration allowed = absl::Milliseconds(500);
+  const absl::Time deadline = MonotonicNow() + allowed;
+  std::thread slow([&] {
+    float value = 1;
+    absl::SleepFor(0.6 * allowed);
+    comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
+    absl::SleepFor(0.6 * allowed);
+    comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
+  });
+  float a = 0;
+  float b = 0;
+  const absl::Status status =
+      comms_[0]->Transfer({{PeerTransfer::Kind::kReceive, 1, Buffer::Of(a)},
+                           {PeerTransfer::Kind::kReceive, 1, Buffer::Of(b)}},
+                          Until(deadline));
+  EXPECT_EQ(status, absl::DeadlineExceededError(
+                        "the deadline passed while this rank waited for its peers"));
+  slow.join();
+}
+
+TEST_F(GlooBackendTest, AForkedChildHoldsNoConnection) {
+  ConnectBoth();
+  std::vector<int> connections;
+  for (int fd : EntriesOf("/proc/self/fd")) {
+    sockaddr_storage peer;
+    socklen_t length = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.ss_family == AF_INET) {
+      connections.push_back(fd);
+    }
+  }
+  EXPECT_EQ(connections.size(), 2u);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int open = 0;
+    for (int fd : connections) open += fcntl(fd, F_GETFD) != -1 ? 1 : 0;
+    const bool refused = absl::IsFailedPrecondition(comms_[0]->Barrier(Until(Later())));
+    for (auto& comm : comms_) comm = nullptr;  // must not wait for a thread that is not there
+    _exit(open == 0 && refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  std::thread peer([&] { EXPECT_TRUE(comms_[1]->Barrier(Until(Later())).ok()); });
+  EXPECT_TRUE(comms_[0]->Barrier(Until(Later())).ok());
+  peer.join();
+}
+
+// Fails once the others know where this rank was.
+class FailingStore : public ConnectStore {
+ public:
+  explicit FailingStore(ConnectStore* store) : store_(store) {}
+  absl::Status Set(absl::string_view key, absl::string_view value) override {
+    return store_->Set(key, value);
+  }
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+    return store_->Get(key, deadline);
+  }
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key, absl::string_view value,
+                                                    absl::Time deadline) override {
+    store_->Exchange(key, value, deadline).status().IgnoreError();
+    return absl::UnavailableError("the store was lost");
+  }
+
+ private:
+  ConnectStore* const store_;
+};
+
+TEST_F(GlooBackendTest, AFailedConnectWritesNothing) {
+  ::testing::internal::CaptureStderr();
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    testing::MemoryConnectHub hub(2);
+    Cancellation cancellation;
+    std::thread survivor([&] {
+      std::unique_ptr<ConnectStore> store = hub.ForRank(0, &cancellation);
+      EXPECT_FALSE(Connect(0, store.get(), &cancellation).ok());
+    });
+    std::unique_ptr<ConnectStore> store = hub.ForRank(1, nullptr);
+    FailingStore failing(store.get());
+    EXPECT_EQ(Connect(1, &failing), absl::UnavailableError("the store was lost"));
+    cancellation.Cancel(absl::AbortedError("rank 1 was lost"));
+    survivor.join();
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(GlooBackendTest, AnAddressThatIsNotOursIsNamed) {
+  testing::MemoryConnectHub hub(2);
+  std::unique_ptr<ConnectStore> store = hub.ForRank(0, nullptr);
+  ConnectContext context;
+  context.size = 2;
+  context.store = store.get();
+  context.bind_address = "192.0.2.1";  // of the block that is kept for documentation
+  const absl::Status status = backend_.Connect(context).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::StartsWith(status.message(), "cannot open a gloo device on 192.0.2.1: "))
+      << status;
+}
+
+TEST_F(GlooBackendTest, SaysWhatItDoesNotDo) {
+  EXPECT_EQ(backend_.Check(Device::Cuda(1), {}),
+            absl::InvalidArgumentError("the backend \"gloo\" works on cpu, not on cuda:1"));
+  EXPECT_TRUE(BackendRegistry::Global().Find("gloo").ok());
+}
+
+// Otherwise the linker takes the gloo of libtorch for ours, without a word.
+TEST(GlooNamespaceTest, IsOurs) {
+  EXPECT_NE(std::string(typeid(::gloo::Context).name()).find("muster_gloo"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,194 @@
+#include "muster/backends/gloo/gloo_mesh.h"
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gloo/context.h"
+#include "gloo/transport/tcp/attr.h"
+#include "gloo/transport/tcp/context.h"
+#include "gloo/transport/tcp/device.h"
+#include "gloo/transport/tcp/pair.h"
+#include "muster/core/collective/backend.h"
+#include "muster/core/collective/communicator.h"
+#include "muster/core/platform/cancellation.h"
+#include "muster/core/platform/fork_guard.h"
+#include "muster/core/platform/monotonic_clock.h"
+
+namespace muster {
+namespace {
+
+// gloo's own timeouts bound each wait; ours, the deadline, bounds all together. So gloo's is far
+// away.
+constexpr std::chrono::hours kNoTimeout(24 * 365);
+
+// "[.../gloo/transport/tcp/pair.cc:598] Connection closed by peer ..." without the place in gloo.
+absl::string_view WithoutPlace(absl::string_view what) {
+  if (what.empty() || what[0] != '[') return what;
+  const size_t end = what.find("] ");
+  return end == absl::string_view::npos ? what : what.substr(end + 2);
+}
+
+std::string Ranks(const std::vector<int>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+}
+
+}  // namespace
+
+class GlooMesh::Context : public ::gloo::Context {
+ public:
+  Context(int own_rank, int ranks, std::shared_ptr<::gloo::transport::Device> device,
+          std::shared_ptr<::gloo::transport::Context> transport)
+      : ::gloo::Context(own_rank, ranks) {
+    device_ = std::move(device);
+    transportContext_ = std::move(transport);
+    setTimeout(kNoTimeout);
+  }
+};
+
+absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const ConnectContext& context) {
+  std::unique_ptr<GlooMesh> mesh(new GlooMesh(context.rank, context.size));
+  try {
+    mesh->Open(context.bind_address);
+  } catch (const std::exception& e) {
+    return absl::UnavailableError(absl::StrCat("cannot open a gloo device on ",
+                                               context.bind_address, ": ", WithoutPlace(e.what())));
+  }
+  // From here on a cancellation ends whatever waits. It ends before the mesh, on every way out.
+  Cancellation::Registration registration;
+  if (context.cancellation != nullptr) {
+    registration = context.cancellation->OnCancel([&mesh](const absl::Status&) { mesh->Cut(); });
+  }
+  const auto cause = [&context](absl::Status otherwise) {
+    if (context.cancellation == nullptr || !context.cancellation->cancelled()) return otherwise;
+    return context.cancellation->status();
+  };
+
+  mesh->SetDeadline(context.deadline);
+  absl::StatusOr<std::vector<std::string>> addresses =
+      context.store->Exchange("gloo", mesh->Addresses(), context.deadline);
+  if (!addresses.ok()) return addresses.status();
+  for (size_t r = 0; r < addresses->size(); ++r) {
+    const size_t bytes = (*addresses)[r].size();
+    if (bytes != (*addresses)[static_cast<size_t>(context.rank)].size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", r, " published ", bytes,
+                       " bytes of addresses, unlike this rank: do all ranks run one version?"));
+    }
+  }
+  try {
+    mesh->ConnectPairs(*addresses);
+  } catch (const std::exception& e) {
+    return cause(mesh->Explain(e.what(), context.deadline));
+  }
+  absl::Status all = context.store->Exchange("gloo/connected", "", context.deadline).status();
+  if (!all.ok()) return all;
+  registration.Reset();
+  if (absl::Status status = cause(absl::OkStatus()); !status.ok()) return status;
+  mesh->GuardDescriptors();
+  return mesh;
+}
+
+GlooMesh::~GlooMesh() {
+  // Before the descriptors are closed and their numbers become somebody else's.
+  guards_.clear();
+  // The loop first: a connection that is accepted late would be handed to a pair that is gone.
+  if (device_ != nullptr) device_->shutdown();
+  context_.reset();
+  transport_.reset();
+  device_.reset();
+}
+
+void GlooMesh::Open(const std::string& bind_address) {
+  ::gloo::transport::tcp::attr attr(bind_address.c_str());
+  device_ = std::make_shared<::gloo::transport::tcp::Device>(
+      ::gloo::transport::tcp::CreateDeviceAttr(attr), /*lazyInit=*/false);
+  transport_ = std::static_pointer_cast<::gloo::transport::tcp::Context>(
+      device_->createContext(rank_, size_));
+  transport_->setTimeout(kNoTimeout);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) transport_->createPair(peer);
+  }
+  context_ = std::make_shared<Context>(rank_, size_, device_, transport_);
+}
+
+// An address for each rank in the order of ranks, each of one length; zeros for this rank itself.
+std::string GlooMesh::Addresses() const {
+  std::vector<std::string> addresses(static_cast<size_t>(size_));
+  size_t length = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    const std::vector<char> bytes = transport_->getPair(peer)->address().bytes();
+    addresses[static_cast<size_t>(peer)] = std::string(bytes.begin(), bytes.end());
+    length = bytes.size();
+  }
+  addresses[static_cast<size_t>(rank_)] = std::string(length, '\0');
+  return absl::StrJoin(addresses, "");
+}
+
+void GlooMesh::ConnectPairs(const std::vector<std::string>& addresses) {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    const std::string& of_peer = addresses[static_cast<size_t>(peer)];
+    const size_t length = of_peer.size() / static_cast<size_t>(size_);
+    const char* const begin = of_peer.data() + length * static_cast<size_t>(rank_);
+    transport_->getPair(peer)->connect(std::vector<char>(begin, begin + length));
+  }
+}
+
+void GlooMesh::GuardDescriptors() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    auto* const pair = static_cast<::gloo::transport::tcp::Pair*>(transport_->getPair(peer).get());
+    guards_.emplace_back(pair->descriptor());
+  }
+}
+
+void GlooMesh::SetDeadline(absl::Time deadline) {
+  const auto now = std::chrono::steady_clock::now();
+  const absl::Duration left = deadline - MonotonicNow();
+  transport_->setDeadline(left > absl::FromChrono(kNoTimeout)
+                              ? std::chrono::steady_clock::time_point::max()
+                              : now + absl::ToChronoNanoseconds(left));
+}
+
+void GlooMesh::Cut() noexcept {
+  try {
+    transport_->signalException("aborted");
+  } catch (const std::exception&) {
+    // A connection that cannot be taken out of the event loop: the destructor ends the loop.
+  }
+}
+
+absl::Status GlooMesh::Explain(const std::string& what, absl::Time deadline) const {
+  std::vector<int> lost;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && !transport_->getPair(peer)->isConnected()) lost.push_back(peer);
+  }
+  if (MonotonicNow() >= deadline) {
+    return absl::DeadlineExceededError("the deadline passed while this rank waited for its peers");
+  }
+  if (lost.empty()) return absl::UnavailableError(absl::StrCat("gloo: ", WithoutPlace(what)));
+  return absl::UnavailableError(
+      absl::StrCat("lost contact with ", Ranks(lost), ": ", WithoutPlace(what)));
+}
+
+Holdings GlooMesh::Held() const {
+  Holdings held;
+  // The connections; of the event loop an epoll and a pipe; the listening socket.
+  held.file_descriptors = (size_ - 1) + 3 + 1;
+  held.threads = 1;
+  return held;
+}
+
+}  // namespace muster

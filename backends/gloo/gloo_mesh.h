@@ -1,0 +1,72 @@
+// The connections of a gloo communicator: how they come to be, how they are cut, how they are given
+// back. All of gloo's exceptions end here or in gloo_communicator.cc.
+#ifndef MUSTER_BACKENDS_GLOO_GLOO_MESH_H_
+#define MUSTER_BACKENDS_GLOO_GLOO_MESH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gloo/context.h"
+#include "gloo/transport/tcp/context.h"
+#include "gloo/transport/tcp/device.h"
+#include "muster/core/collective/backend.h"
+#include "muster/core/collective/communicator.h"
+#include "muster/core/platform/fork_guard.h"
+
+namespace muster {
+
+// One gloo device (an event loop on a thread, a listening socket) and a connection to each other
+// rank. The destructor gives everything back; it takes tens of milliseconds at most and waits for
+// no peer.
+class GlooMesh {
+ public:
+  // Collective. Returns only when all ranks are connected with all others, so that a rank may go at
+  // once without taking a connection away from one that is still at it. `context.size` is above 1.
+  static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(const ConnectContext& context);
+
+  ~GlooMesh();
+  GlooMesh(const GlooMesh&) = delete;
+  GlooMesh& operator=(const GlooMesh&) = delete;
+
+  // What gloo's collectives take.
+  const std::shared_ptr<::gloo::Context>& context() const { return context_; }
+
+  // Bounds all waits of the next operation together. Between operations.
+  void SetDeadline(absl::Time deadline);
+
+  // Ends every connection: what waits is woken, peers notice. From any thread. Bounded: each
+  // connection takes at most one turn of the event loop, 10 ms.
+  void Cut() noexcept;
+
+  // What an exception of gloo means: DeadlineExceeded when `deadline` has passed, else Unavailable
+  // with the ranks whose connections have ended.
+  absl::Status Explain(const std::string& what, absl::Time deadline) const;
+
+  Holdings Held() const;
+
+ private:
+  // gloo's own contexts are made by its rendezvous, which cannot be cancelled.
+  class Context;
+
+  GlooMesh(int rank, int size) : rank_(rank), size_(size) {}
+  void Open(const std::string& bind_address);
+  std::string Addresses() const;
+  void ConnectPairs(const std::vector<std::string>& addresses);
+  void GuardDescriptors();
+
+  const int rank_;
+  const int size_;
+  std::shared_ptr<::gloo::transport::tcp::Device> device_;
+  std::shared_ptr<::gloo::transport::tcp::Context> transport_;
+  std::shared_ptr<::gloo::Context> context_;
+  std::vector<ForkGuardedFd> guards_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_BACKENDS_GLOO_GLOO_MESH_H_
