@@ -149,6 +149,7 @@ void GroupRuntime::Do(action::WriteRecord& action) {
       GroupRecordKey(options_.spec.name), action.expected, action.record.Encode(),
       Lifetime::kPersistent, deadline,
       [self = shared_from_this()](absl::StatusOr<CompareAndSetResult> result) {
+        if (result.ok()) self->options_.news->Learn(self->options_.spec.name, result->current);
         self->Execute(
             self->protocol_.OnRecordWritten(self->options_.executor->Now(), std::move(result)));
       });

@@ -43,6 +43,13 @@ void StoreNews::TellSessions(Listener* listener) {
   }
 }
 
+void StoreNews::Learn(const std::string& name, const Entry& entry) {
+  Known& known = records_[name];
+  if (entry.revision <= known.revision) return;
+  absl::StatusOr<GroupRecord> record = GroupRecord::Decode(entry.value);
+  if (record.ok()) known = Known{entry.revision, *std::move(record)};
+}
+
 void StoreNews::Unsubscribe(Listener* listener) { listeners_.erase(listener); }
 
 void StoreNews::OnSessions(absl::StatusOr<std::vector<WatchEvent>> events) {
@@ -77,7 +84,9 @@ void StoreNews::OnRecords(absl::StatusOr<std::vector<WatchEvent>> events) {
                  << "' is not a group record: " << record.status();
       continue;
     }
-    records_[name] = Known{event.entry.revision, *record};
+    if (event.entry.revision > records_[name].revision) {
+      records_[name] = Known{event.entry.revision, *record};
+    }
     const std::map<Listener*, std::string> listeners = listeners_;
     for (const auto& [listener, wanted] : listeners) {
       if (wanted == name && listeners_.count(listener) != 0)

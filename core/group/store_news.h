@@ -43,6 +43,10 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
   // Tells every session that is known.
   void TellSessions(Listener* listener);
   void Unsubscribe(Listener* listener);
+  // The answer to a compare-and-set is ahead of the watch, and may be the last thing that a group
+  // hears: the next one of that name must know it, or its ranks agree on a generation that was.
+  // Tells nobody: the news is on its way.
+  void Learn(const std::string& name, const Entry& entry);
 
  private:
   void OnSessions(absl::StatusOr<std::vector<WatchEvent>> events);
@@ -58,7 +62,7 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
   Store::WatchId record_watch_ = 0;
   absl::Status lost_;
   std::map<int, SessionRecord> sessions_;
-  struct Known {
+  struct Known {  // older news never takes the place of newer
     Revision revision = 0;
     GroupRecord record;
   };

@@ -30,14 +30,17 @@ std::string Disagreement(const std::string& field, absl::Span<const Introduction
   }
   if (ranks_by_value.size() < 2) return "";
   std::vector<std::pair<std::vector<int>, std::string>> parts;  // in the order of ranks
-  for (auto& [value, ranks] : ranks_by_value) parts.push_back({ranks, absl::StrCat(value, " on ", DescribeRanks(ranks))});
+  for (auto& [value, ranks] : ranks_by_value)
+    parts.push_back({ranks, absl::StrCat(value, " on ", DescribeRanks(ranks))});
   std::sort(parts.begin(), parts.end());
-  return absl::StrCat(field, " is ", absl::StrJoin(parts, " and ", [](std::string* out, const auto& part) {
+  return absl::StrCat(field, " is ",
+                      absl::StrJoin(parts, " and ", [](std::string* out, const auto& part) {
                         absl::StrAppend(out, part.second);
                       }));
 }
 
-absl::Status CheckSameIdentity(absl::string_view name, absl::Span<const Introduction> introductions) {
+absl::Status CheckSameIdentity(absl::string_view name,
+                               absl::Span<const Introduction> introductions) {
   std::map<std::string, bool> fields;
   for (const Introduction& introduction : introductions) {
     for (const auto& [field, value] : introduction.identity) fields[field] = true;
@@ -48,18 +51,21 @@ absl::Status CheckSameIdentity(absl::string_view name, absl::Span<const Introduc
     if (!difference.empty()) differences.push_back(std::move(difference));
   }
   if (differences.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the ranks ask for different groups under the name '", name,
-                                                 "': ", absl::StrJoin(differences, "; "),
-                                                 "; ask for the same on every rank, or use two names"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the ranks ask for different groups under the name '", name, "': ",
+      absl::StrJoin(differences, "; "), "; ask for the same on every rank, or use two names"));
 }
 
 bool Offers(const Introduction& introduction, const std::string& backend) {
-  return std::find(introduction.offers.begin(), introduction.offers.end(), backend) != introduction.offers.end();
+  return std::find(introduction.offers.begin(), introduction.offers.end(), backend) !=
+         introduction.offers.end();
 }
 
-absl::StatusOr<std::string> ResolveBackend(absl::string_view name, absl::Span<const Introduction> introductions) {
+absl::StatusOr<std::string> ResolveBackend(absl::string_view name,
+                                           absl::Span<const Introduction> introductions) {
   const auto wanted = introductions[0].identity.find(std::string(kBackendField));
-  if (wanted == introductions[0].identity.end()) return absl::InternalError("an introduction names no backend");
+  if (wanted == introductions[0].identity.end())
+    return absl::InternalError("an introduction names no backend");
   if (wanted->second != kAuto) return wanted->second;
   for (const std::string& candidate : introductions[0].offers) {
     if (std::all_of(introductions.begin(), introductions.end(),
@@ -70,25 +76,29 @@ absl::StatusOr<std::string> ResolveBackend(absl::string_view name, absl::Span<co
   std::vector<std::string> offers;
   for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
     offers.push_back(absl::StrCat("rank ", rank, " offers ",
-                                  introductions[rank].offers.empty() ? "none" : absl::StrJoin(introductions[rank].offers, ", ")));
+                                  introductions[rank].offers.empty()
+                                      ? "none"
+                                      : absl::StrJoin(introductions[rank].offers, ", ")));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("backend 'auto' of group '", name, "' finds none that every rank offers: ", absl::StrJoin(offers, "; "),
-                   "; link the same backends into the program of every rank"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "backend 'auto' of group '", name, "' finds none that every rank offers: ",
+      absl::StrJoin(offers, "; "), "; link the same backends into the program of every rank"));
 }
 
 }  // namespace
 
 std::string DescribeRanks(absl::Span<const int> ranks) {
   if (ranks.size() == 1) return absl::StrCat("rank ", ranks[0]);
-  const bool run = ranks.size() > 3 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+  const bool run =
+      ranks.size() > 3 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
   if (run) return absl::StrCat("ranks ", ranks.front(), " to ", ranks.back());
   return absl::StrCat("ranks ", absl::StrJoin(ranks, ", "));
 }
 
 std::string Introduction::Encode() const {
-  nlohmann::json json = {{"incarnation", incarnation}, {"host", host},     {"pid", pid},
-                         {"identity", identity},       {"offers", offers}, {"known_generation", known_generation}};
+  nlohmann::json json = {
+      {"incarnation", incarnation}, {"host", host},     {"pid", pid},
+      {"identity", identity},       {"offers", offers}, {"known_generation", known_generation}};
   if (!refusal.ok()) json["refusal"] = lifecycle_internal::StatusToJson(refusal);
   return Dump(json);
 }
@@ -114,17 +124,21 @@ absl::StatusOr<Introduction> Introduction::Decode(absl::string_view text) {
       fields.Fail("an offer is not a string");
     }
   }
-  introduction.known_generation = fields.IntUpTo("known_generation", std::numeric_limits<int64_t>::max() - 1);
-  if (fields.Has("refusal")) introduction.refusal = lifecycle_internal::StatusFromJson(fields, "refusal");
+  introduction.known_generation =
+      fields.IntUpTo("known_generation", std::numeric_limits<int64_t>::max() - 1);
+  if (fields.Has("refusal"))
+    introduction.refusal = lifecycle_internal::StatusFromJson(fields, "refusal");
   if (!fields.status().ok()) return fields.status();
   return introduction;
 }
 
-absl::StatusOr<Agreement> Agree(absl::string_view name, absl::Span<const Introduction> introductions) {
+absl::StatusOr<Agreement> Agree(absl::string_view name,
+                                absl::Span<const Introduction> introductions) {
   if (introductions.empty()) return absl::InternalError("a meeting of no ranks");
   for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
     const absl::Status& refusal = introductions[rank].refusal;
-    if (!refusal.ok()) return absl::Status(refusal.code(), absl::StrCat("rank ", rank, ": ", refusal.message()));
+    if (!refusal.ok())
+      return absl::Status(refusal.code(), absl::StrCat("rank ", rank, ": ", refusal.message()));
   }
   if (absl::Status same = CheckSameIdentity(name, introductions); !same.ok()) return same;
   absl::StatusOr<std::string> backend = ResolveBackend(name, introductions);

@@ -78,7 +78,8 @@ TEST(IntroductionTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
       {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[],"known_generation":-4})",
        "'known_generation' is -4"},
       // The next generation must be countable.
-      {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[],"known_generation":9223372036854775807})",
+      {R"({"incarnation":1,"host":"a","pid":1,"identity":{},"offers":[],)"
+       R"("known_generation":9223372036854775807})",
        "'known_generation' is 9223372036854775807"},
   };
   for (const auto& test : kCases) {

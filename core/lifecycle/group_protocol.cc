@@ -14,10 +14,6 @@ absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
 }
 
-std::string ClosedBy(const CloseIntent& intent) {
-  return absl::StrCat("rank ", intent.rank, " closed after #", intent.sequence);
-}
-
 }  // namespace
 
 Certainty CertaintyOf(const absl::Status& backend_error) {
@@ -50,7 +46,9 @@ Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t iss
       break;
     case GroupState::kRendezvous:
     case GroupState::kConnecting:
-      FailNow(now, absl::CancelledError(absl::StrCat("rank ", options_.rank, " closed '", id(), "' during its set-up")),
+      FailNow(now,
+              absl::CancelledError(
+                  absl::StrCat("rank ", options_.rank, " closed '", id(), "' during its set-up")),
               Certainty::kCause);
       break;
     case GroupState::kReady: {
@@ -58,7 +56,7 @@ Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t iss
       intent.kind = CloseIntent::Kind::kClose;
       intent.rank = options_.rank;
       intent.sequence = issued;
-      BeginDraining(now, timeout, issued, ClosedBy(intent));
+      BeginDraining(now, timeout, issued, intent.ClosedBy());
       want_intent_ = std::move(intent);
       Reconcile();
       break;
@@ -96,7 +94,10 @@ Actions GroupProtocol::Fail(absl::Time now, absl::Status why, Certainty certaint
 Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
   if (state() != GroupState::kConnecting) return Finish();
   if (!result.ok()) {
-    FailNow(now, Prefixed(absl::StrCat("rank ", options_.rank, " could not connect '", id(), "': "), result), CertaintyOf(result));
+    FailNow(
+        now,
+        Prefixed(absl::StrCat("rank ", options_.rank, " could not connect '", id(), "': "), result),
+        CertaintyOf(result));
     return Finish();
   }
   Apply(GroupEvent::kConnected);
@@ -124,7 +125,8 @@ Actions GroupProtocol::OnFinalized(absl::Time now, absl::Status result) {
   if (result.ok()) {
     Apply(GroupEvent::kFinalized);
   } else {
-    FailNow(now, Prefixed(absl::StrCat("'", id(), "' was not closed cleanly: "), result), Certainty::kCause);
+    FailNow(now, Prefixed(absl::StrCat("'", id(), "' was not closed cleanly: "), result),
+            Certainty::kCause);
   }
   return Finish();
 }
@@ -142,24 +144,28 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
   if (now >= setup_by_ + options_.cause_window) {
     // The store and the backend keep this deadline themselves; this is for one that does not.
     FailNow(now,
-            absl::DeadlineExceededError(absl::StrCat("'", id(), "' was not set up within ", absl::FormatDuration(options_.setup_timeout),
-                                                     ": rank ", options_.rank,
-                                                     state() == GroupState::kConnecting ? " was still connecting"
-                                                                                        : " was still meeting its peers")),
+            absl::DeadlineExceededError(
+                absl::StrCat("'", id(), "' was not set up within ",
+                             absl::FormatDuration(options_.setup_timeout), ": rank ", options_.rank,
+                             state() == GroupState::kConnecting ? " was still connecting"
+                                                                : " was still meeting its peers")),
             Certainty::kCause);
   }
   if (now >= close_by_) {
     close_by_ = absl::InfiniteFuture();
     if (state() == GroupState::kDraining || state() == GroupState::kClosing) {
       const char* const waiting = state() == GroupState::kClosing ? "its backend did not finish"
-                                  : drained_                      ? "other ranks had not finished their work"
-                                                                  : "this rank had not finished its work";
+                                  : drained_ ? "other ranks had not finished their work"
+                                             : "this rank had not finished its work";
+      FailNow(
+          now,
+          absl::DeadlineExceededError(absl::StrCat("'", id(), "' did not close in time: ", waiting,
+                                                   " (seen by rank ", options_.rank, ")")),
+          Certainty::kCause);
+    } else if (state() == GroupState::kReady && want_intent_.has_value()) {
       FailNow(now,
               absl::DeadlineExceededError(
-                  absl::StrCat("'", id(), "' did not close in time: ", waiting, " (seen by rank ", options_.rank, ")")),
-              Certainty::kCause);
-    } else if (state() == GroupState::kReady && want_intent_.has_value()) {
-      FailNow(now, absl::DeadlineExceededError(absl::StrCat("the replacement of '", id(), "' was not answered in time")),
+                  absl::StrCat("the replacement of '", id(), "' was not answered in time")),
               Certainty::kCause);
     }
   }
@@ -181,12 +187,16 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
 
 Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result) {
   pending_gather_.clear();
-  // Who gave up while the ranks met learns here whether they met without noticing: then they share its failure.
+  // Who gave up while the ranks met learns here whether they met without noticing: then they share
+  // its failure.
   const bool gave_up = state() == GroupState::kAborting && cause_.ok();
   if (gave_up && !result.ok()) Resolve(candidate_);
   if (state() != GroupState::kRendezvous && (!gave_up || !cause_.ok())) return Finish();
   if (!result.ok()) {
-    FailNow(now, Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "), result.status()), Certainty::kCause);
+    FailNow(now,
+            Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "),
+                     result.status()),
+            Certainty::kCause);
     return Finish();
   }
   std::vector<Introduction> introductions;
@@ -220,8 +230,10 @@ Actions GroupProtocol::OnAllConnected(absl::Time now, absl::StatusOr<GatherResul
   if (state() != GroupState::kConnecting) return Finish();
   if (!result.ok()) {
     // A peer that withdrew or was lost has a cause of its own, which is on its way.
-    FailNow(now, Prefixed(absl::StrCat("the ranks of '", id(), "' did not all connect: "), result.status()),
-            absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
+    FailNow(
+        now,
+        Prefixed(absl::StrCat("the ranks of '", id(), "' did not all connect: "), result.status()),
+        absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
     return Finish();
   }
   setup_by_ = absl::InfiniteFuture();
@@ -236,7 +248,9 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
   voting_ = false;
   if (state() != GroupState::kReady && state() != GroupState::kDraining) return Finish();
   if (!result.ok()) {
-    FailNow(now, Prefixed(absl::StrCat("the ranks of '", id(), "' did not agree to close: "), result.status()),
+    FailNow(now,
+            Prefixed(absl::StrCat("the ranks of '", id(), "' did not agree to close: "),
+                     result.status()),
             absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
     return Finish();
   }
@@ -247,14 +261,16 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
       FailNow(now, vote.status(), Certainty::kCause);
       return Finish();
     }
-    if (!vote->holders.empty()) refusals.push_back(absl::StrCat("rank ", rank, " (", vote->holders, ")"));
+    if (!vote->holders.empty())
+      refusals.push_back(absl::StrCat("rank ", rank, " (", vote->holders, ")"));
   }
   if (refusals.empty()) {
     AgreeToClose(now);
   } else {
     Do(action::ProposalRefused{absl::FailedPreconditionError(
-        absl::StrCat("group '", id(), "' is held by ", absl::StrJoin(refusals, ", "), " and rank ", record_.intent->rank,
-                     " wants another one under that name (", record_.intent->wanted, "); release it first, or use another name"))});
+        absl::StrCat("group '", id(), "' is held by ", absl::StrJoin(refusals, ", "), " and rank ",
+                     record_.intent->rank, " wants another one under that name (",
+                     record_.intent->wanted, "); release it first, or use another name"))});
     if (state() == GroupState::kReady) close_by_ = absl::InfiniteFuture();
     Reconcile();  // a close of ours that had to wait
   }
@@ -270,11 +286,17 @@ Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAnd
   write_in_flight_ = false;
   const bool was_cause = std::exchange(writing_cause_, false);
   if (IsTerminal(state())) return Finish();
-  absl::StatusOr<GroupRecord> current = result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
-  if (result.ok() && result->current.revision != 0) current = GroupRecord::Decode(result->current.value);
+  absl::StatusOr<GroupRecord> current =
+      result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
+  if (result.ok() && result->current.revision != 0)
+    current = GroupRecord::Decode(result->current.value);
   if (!current.ok()) {
-    FailNow(now, Prefixed(absl::StrCat("the record of '", id(), "' was not written: "), current.status()), Certainty::kCause);
-    // The failure is still to be told; when that is what could not be written, it stays with this rank.
+    FailNow(
+        now,
+        Prefixed(absl::StrCat("the record of '", id(), "' was not written: "), current.status()),
+        Certainty::kCause);
+    // The failure is still to be told; when that is what could not be written, it stays with this
+    // rank.
     was_cause ? Resolve(candidate_) : Reconcile();
     return Finish();
   }
@@ -284,7 +306,8 @@ Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAnd
 }
 
 Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
-  if (session.rank == options_.rank || session.rank < 0 || session.rank >= options_.size) return Finish();
+  if (session.rank == options_.rank || session.rank < 0 || session.rank >= options_.size)
+    return Finish();
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
   switch (state()) {
     case GroupState::kRendezvous:
@@ -299,9 +322,11 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
       const bool same = session.incarnation == agreement_.incarnations[session.rank];
       if (same && alive) break;
       FailNow(now,
-              absl::UnavailableError(same ? session.WhatHappened()
-                                          : absl::StrCat("rank ", session.rank, " was lost: another process took its place (host ",
-                                                         session.host, ", pid ", session.pid, ")")),
+              absl::UnavailableError(
+                  same ? session.WhatHappened()
+                       : absl::StrCat("rank ", session.rank,
+                                      " was lost: another process took its place (host ",
+                                      session.host, ", pid ", session.pid, ")")),
               Certainty::kCause);
       break;
     }
@@ -326,7 +351,8 @@ Actions GroupProtocol::OnStoreLost(absl::Time now, const absl::Status& why) {
 void GroupProtocol::Apply(GroupEvent event) {
   const GroupState from = state();
   absl::StatusOr<bool> moved = machine_.Apply(event);
-  // The inputs above filter by state, so a refusal is a mistake in this file; the table test and the simulator look for it.
+  // The inputs above filter by state, so a refusal is a mistake in this file; the table test and
+  // the simulator look for it.
   CHECK_OK(moved) << "'" << id() << "'";
   if (*moved) Do(action::Enter{from, event, state()});
 }
@@ -346,7 +372,8 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   if (IsTerminal(state())) return;
   if (state() == GroupState::kAborting) {
     // A cause that comes while a suspicion is held takes its place.
-    if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion) return;
+    if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion)
+      return;
     candidate_ = std::move(why);
     certainty_ = Certainty::kCause;
     suspicion_until_ = absl::InfiniteFuture();
@@ -363,7 +390,8 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   Apply(GroupEvent::kFailed);
   release_by_ = released_ ? absl::InfiniteFuture() : now + options_.close_timeout;
   Do(action::AbortBackend{candidate_});
-  // Without a generation nobody else shares the failure, and after the agreement to close it is this rank's alone.
+  // Without a generation nobody else shares the failure, and after the agreement to close it is
+  // this rank's alone.
   const bool meeting = generation() == 0 && !pending_gather_.empty();
   if ((generation() == 0 && !meeting) || failed_in == GroupState::kClosing || store_lost_) {
     Resolve(candidate_);
@@ -403,129 +431,11 @@ void GroupProtocol::EndAbortWhenDone() {
   if (state() == GroupState::kAborting && released_ && !cause_.ok()) Apply(GroupEvent::kReleased);
 }
 
-void GroupProtocol::BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by) {
+void GroupProtocol::BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence,
+                                  std::string closed_by) {
   Apply(GroupEvent::kCloseRequested);
   close_by_ = now + timeout;
   Do(action::Drain{sequence, std::move(closed_by)});
-}
-
-void GroupProtocol::HandleIntent(absl::Time now) {
-  if (record_.generation != generation() || !record_.intent.has_value()) return;
-  if (record_.intent->number <= handled_intent_) return;
-  if (state() != GroupState::kReady && state() != GroupState::kDraining) return;
-  const CloseIntent& intent = *record_.intent;
-  handled_intent_ = intent.number;
-  voting_ = true;
-  if (intent.kind == CloseIntent::Kind::kClose) {
-    const std::optional<CloseIntent> ours = std::exchange(want_intent_, std::nullopt);  // whoever asked first, the group closes
-    if (ours.has_value() && ours->kind == CloseIntent::Kind::kClose) CheckSameWork(now, ours->sequence);
-    if (state() == GroupState::kAborting) return;
-    if (state() == GroupState::kReady) {
-      BeginDraining(now, options_.close_timeout, intent.sequence, ClosedBy(intent));
-    } else if (intent.rank != options_.rank) {
-      drained_ = false;  // to the number of the rank that asked first
-      Do(action::Drain{intent.sequence, ClosedBy(intent)});
-    }
-    VoteWhenDrained();
-  } else if (state() == GroupState::kDraining) {
-    VoteWhenDrained();  // it closes here anyway: nobody holds on to it
-  } else {
-    if (want_intent_.has_value() && want_intent_->kind == CloseIntent::Kind::kReplace) want_intent_.reset();
-    close_by_ = now + options_.close_timeout;
-    Do(action::AskHolders{});
-  }
-}
-
-void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
-  if (record_.generation != generation() || !record_.intent.has_value() || issued >= record_.intent->sequence) return;
-  FailNow(now,
-          absl::FailedPreconditionError(absl::StrCat(ClosedBy(*record_.intent), " and rank ", options_.rank, " closed after #", issued,
-                                                     " of '", id(), "': the ranks did not do the same work")),
-          Certainty::kCause);
-}
-
-void GroupProtocol::VoteWhenDrained() {
-  if (state() == GroupState::kDraining && drained_ && voting_ && pending_gather_.empty()) SendVote("");
-}
-
-void GroupProtocol::SendVote(const std::string& holders) {
-  CloseVote vote;
-  vote.sequence = drained_sequence_;
-  vote.holders = holders;
-  pending_gather_ = VoteKey(options_.name, generation(), handled_intent_);
-  Do(action::Vote{pending_gather_, vote.Encode(), close_by_});
-}
-
-void GroupProtocol::AgreeToClose(absl::Time now) {
-  if (state() == GroupState::kReady) {  // a replacement that nobody refused: there is no lease, so there is no work
-    Apply(GroupEvent::kCloseRequested);
-    Apply(GroupEvent::kDrained);
-  }
-  close_by_ = std::max(close_by_, now + options_.close_timeout);
-  want_intent_.reset();
-  Apply(GroupEvent::kCloseAgreed);
-  Do(action::Finalize{close_by_});
-}
-
-void GroupProtocol::TakeRecord(absl::Time now, Revision revision, const GroupRecord& record) {
-  if (revision <= record_revision_) return;
-  record_revision_ = revision;
-  record_ = record;
-  HandleRecord(now);
-}
-
-// Whether the record tells of another life of the name than ours: a later one, or one with other members.
-bool GroupProtocol::Superseded() const {
-  return record_.generation > generation() ||
-         (record_.generation == generation() && record_.incarnations != agreement_.incarnations);
-}
-
-void GroupProtocol::HandleRecord(absl::Time now) {
-  if (generation() == 0 || IsTerminal(state()) || state() == GroupState::kClosing) return;
-  if (Superseded()) {
-    // The others went on without us: we were declared dead, or slept through it.
-    FailNow(now, absl::AbortedError(absl::StrCat("'", id(), "' was replaced by generation ", record_.generation)), Certainty::kCause);
-    Resolve(candidate_);
-    return;
-  }
-  if (record_.generation < generation()) return;
-  want_live_ = false;
-  if (!record_.cause.ok()) {
-    FailNow(now, record_.cause, Certainty::kCause);
-    Resolve(record_.cause);
-    return;
-  }
-  // Not before: should all who have met die now, a generation of which nothing was written is forgotten, and comes again.
-  if (want_connect_ && state() == GroupState::kConnecting) {
-    want_connect_ = false;
-    Do(action::Connect{agreement_, setup_by_});
-  }
-  HandleIntent(now);
-}
-
-// Writes what we want into the record, one compare-and-set at a time; a lost race shows what is there and comes here again.
-void GroupProtocol::Reconcile() {
-  if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || Superseded()) return;
-  if (record_.generation == generation() && !record_.cause.ok()) return;  // the first cause is everybody's
-  GroupRecord next = record_;
-  if (record_.generation < generation()) {
-    next = GroupRecord();
-    next.generation = generation();
-    next.incarnations = agreement_.incarnations;
-  }
-  if (want_cause_) {
-    writing_cause_ = true;
-    next.cause = candidate_;
-  } else if (want_intent_.has_value() && !voting_ &&
-             (state() == GroupState::kReady || state() == GroupState::kDraining)) {
-    const int64_t last = next.intent.has_value() ? next.intent->number : 0;
-    next.intent = want_intent_;
-    next.intent->number = last + 1;
-  } else if (!want_live_) {
-    return;
-  }
-  write_in_flight_ = true;
-  Do(action::WriteRecord{record_revision_, std::move(next)});
 }
 
 }  // namespace muster

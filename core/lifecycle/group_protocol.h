@@ -1,25 +1,33 @@
-// The life of one generation of one group on one rank, as pure code: events in, actions out. No I/O, no thread, no clock.
+// The life of one generation of one group on one rank, as pure code: events in, actions out. No
+// I/O, no thread, no clock.
 //
 //   GroupProtocol protocol(options);
-//   for (Action& action : protocol.Start(now)) Execute(action);       // -> Meet: gather the introductions in the store
-//   for (Action& action : protocol.OnMet(now, result)) ...            // -> WriteRecord on rank 0: the generation lives
-//   for (Action& action : protocol.OnRecord(now, 7, record)) ...      // -> Connect: let the backend build its communicator
+//   Execute(protocol.Start(now));               // Meet: gather the introductions in the store
+//   Execute(protocol.OnMet(now, result));       // WriteRecord, on rank 0: the generation lives
+//   Execute(protocol.OnRecord(now, 7, record)); // Connect: let the backend build its communicator
 //
-// The group's runtime executes actions against the real store, backend and clock; the simulator against imitations. Everything
-// that is agreed goes through one key of the store, the group's record, by compare-and-set (who closes, why it failed: the first
-// write wins, so every rank reports the same), and through gathers (who is there, who is connected, who has drained).
+// The group's runtime executes actions against the real store, backend and clock; the simulator
+// against imitations. Everything that is agreed goes through one key of the store, the group's
+// record, by compare-and-set (who closes, why it failed: the first write wins, so every rank
+// reports the same), and through gathers (who is there, who is connected, who has drained).
 //
-// What the protocol relies on; the simulator checks that these are enough, and that several of them are needed:
-//  - Actions are executed in order, and before the next input. An input is never given while actions are being executed: answers are posted.
-//  - Answers and news of the store are given in the order in which the store sent them, gathers, compare-and-sets and watches together. Requests reach the
-//    store in the order of the actions, also across the protocols of one process (the Withdraw of one generation before the Meet of the next).
-//  - Start comes after the first batch of the watches on the sessions and on the group's record, which has been given to OnRecord; then every
-//    session that is known is given to OnSession. A watch is on a prefix: "group/train" also tells of "group/train2", which is another group's.
-//  - introduction.known_generation is at least the generation of every earlier protocol of that name in this process, also of one that failed before
-//    anything was written: no generation is given out twice.
-//  - WriteRecord has a deadline, close_timeout is right, and exactly one answer. So has every gather, also after a Withdraw.
-//  - A watch that ends with an error is the loss of the store (also when the store says that this session is fenced): OnStoreLost, once.
-//  - OnReleased comes once nothing is held: after AbortBackend, after Finalize and after NameResidue, each time also when it is held no longer already.
+// What the protocol relies on. The simulator shows that it is enough, and that most of it is
+// needed:
+//  - Actions are executed in order and before the next input, and no input is given while they
+//    are: answers are posted.
+//  - Answers and news of the store are given in the order in which the store sent them,
+//    gathers, compare-and-sets and watches together. Requests reach it in the order of the
+//    actions, also across the protocols of one process (the Withdraw of one generation before
+//    the Meet of the next).
+//  - Start comes after the first batch of the watches on the sessions and on the record. What
+//    they said is given to OnRecord before Start and to OnSession after it; so is what an answer
+//    to an earlier WriteRecord said, which is ahead of the watch. A watch is on a prefix:
+//    "group/train" also tells of "group/train2", which is another group's.
+//  - WriteRecord has a deadline (close_timeout is right) and exactly one answer. So has every
+//    gather, also after a Withdraw.
+//  - A watch that ends with an error is the loss of the store (also when the store says that
+//    this session is fenced): OnStoreLost, once.
+//  - OnReleased comes once nothing is held, at once where nothing was.
 //  - While voting() the group is not handed out to a new holder.
 #ifndef MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_
 #define MUSTER_CORE_LIFECYCLE_GROUP_PROTOCOL_H_
@@ -27,13 +35,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "muster/core/lifecycle/agreement.h"
+#include "muster/core/lifecycle/group_action.h"
 #include "muster/core/lifecycle/group_record.h"
 #include "muster/core/lifecycle/state.h"
 #include "muster/core/lifecycle/transition_table.h"
@@ -42,86 +49,14 @@
 
 namespace muster {
 
-namespace action {
-// Gather in the store; answer with OnMet, OnAllConnected, OnVotes.
-struct Meet {
-  std::string key;
-  std::string value;
-  absl::Time deadline;
-};
-struct Confirm {
-  std::string key;
-  absl::Time deadline;
-};
-struct Vote {
-  std::string key;
-  std::string value;
-  absl::Time deadline;
-};
-// Take back the contribution to the gather `key`, if it still waits. The gather's own answer still has to be given.
-struct Withdraw {
-  std::string key;
-  std::string reason;
-};
-// Compare-and-set the group's record; answer with OnRecordWritten.
-struct WriteRecord {
-  Revision expected = 0;
-  GroupRecord record;
-};
-// Build the communicator; answer with OnConnected.
-struct Connect {
-  Agreement agreement;
-  absl::Time deadline;
-};
-// Refuse collectives beyond number `sequence`; replaces an earlier Drain, but never lets in what was refused before. Answer with OnDrained once none is in flight and that one is done, or with Fail when one beyond it is in flight.
-struct Drain {
-  int64_t sequence = 0;
-  std::string closed_by;  // "rank 0 closed after #41"
-};
-// Somebody wants to replace the group; answer with OnHolders.
-struct AskHolders {};
-// Finalize the communicator; answer with OnFinalized, and with OnReleased when it is gone.
-struct Finalize {
-  absl::Time deadline;
-};
-// Cancel Connect, abort the communicator, whichever there is; answer with OnReleased when nothing is held (at once when nothing was).
-struct AbortBackend {
-  absl::Status cause;
-};
-// The backend did not give back what it holds in time: write down what is left, and answer with OnReleased.
-struct NameResidue {};
-// Call OnTimer at `when`; replaces the earlier one. InfiniteFuture: not at all.
-struct WakeAt {
-  absl::Time when;
-};
-// A transition, to be observed.
-struct Enter {
-  GroupState from;
-  GroupEvent event;
-  GroupState to;
-};
-// The cause of the failure is now known for good: failed calls may return it.
-struct CauseResolved {
-  absl::Status cause;
-};
-// The proposal to replace the group was refused (why). An accepted one ends with the group.
-struct ProposalRefused {
-  absl::Status why;
-};
-}  // namespace action
-
-using Action = std::variant<action::Meet, action::Confirm, action::Vote, action::Withdraw, action::WriteRecord, action::Connect,
-                            action::Drain, action::AskHolders, action::Finalize, action::AbortBackend, action::NameResidue,
-                            action::WakeAt, action::Enter, action::CauseResolved, action::ProposalRefused>;
-using Actions = std::vector<Action>;
-
 // What a failure is known to be.
 enum class Certainty {
   kCause,      // a rank's own error, a session loss declared by the store, an expired timeout
   kSuspicion,  // a transport error: held for cause_window, in case its cause becomes known
 };
 
-// A backend says Unavailable for a lost peer or a broken transport, which is a suspicion; whatever else it says is this rank's own error.
+// A backend says Unavailable for a lost peer or a broken transport, which is a suspicion; whatever
+// else it says is this rank's own error.
 Certainty CertaintyOf(const absl::Status& backend_error);
 
 // Not thread-safe: one executor feeds it. Each input returns what to do, in order.
@@ -153,8 +88,9 @@ class GroupProtocol {
   Actions Start(absl::Time now);
   // `issued`: the last collective that was started here.
   Actions Close(absl::Time now, absl::Duration timeout, int64_t issued);
-  // Asks all ranks to give the name free for another identity. `wanted` says what differs. Ignored unless ready and while a vote is under way: that one's end,
-  // ProposalRefused or the end of the group, is the answer too.
+  // Asks all ranks to give the name free for another identity. `wanted` says what differs. Ignored
+  // unless ready and while a vote is under way: that one's end, ProposalRefused or the end of the
+  // group, is the answer too.
   Actions Propose(absl::Time now, const std::string& wanted);
   Actions Fail(absl::Time now, absl::Status why, Certainty certainty);
 
@@ -189,7 +125,8 @@ class GroupProtocol {
   void Withdraw();
   void EndAbortWhenDone();
   void HandleIntent(absl::Time now);
-  void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence, std::string closed_by);
+  void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence,
+                     std::string closed_by);
   // A rank that closes before the work after which another one closed will never do it.
   void CheckSameWork(absl::Time now, int64_t issued);
   void VoteWhenDrained();

@@ -16,6 +16,10 @@ namespace {
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max() - 1;  // one more can be counted
 }
 
+std::string CloseIntent::ClosedBy() const {
+  return absl::StrCat("rank ", rank, " closed after #", sequence);
+}
+
 std::string GroupRecord::Encode() const {
   nlohmann::json json = {{"generation", generation}, {"incarnations", incarnations}};
   if (intent.has_value()) {
@@ -44,7 +48,8 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
     JsonFields nested("intent", fields.Object("intent"));
     CloseIntent intent;
     intent.number = nested.IntUpTo("number", kMax);
-    intent.kind = nested.IntUpTo("replace", 1) == 1 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
+    intent.kind =
+        nested.IntUpTo("replace", 1) == 1 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
     intent.rank = static_cast<int>(nested.IntUpTo("rank", std::numeric_limits<int>::max()));
     intent.sequence = nested.IntUpTo("sequence", kMax);
     intent.wanted = nested.String("wanted");
@@ -56,7 +61,9 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
   return record;
 }
 
-std::string CloseVote::Encode() const { return Dump({{"sequence", sequence}, {"holders", lifecycle_internal::Bounded(holders)}}); }
+std::string CloseVote::Encode() const {
+  return Dump({{"sequence", sequence}, {"holders", lifecycle_internal::Bounded(holders)}});
+}
 
 absl::StatusOr<CloseVote> CloseVote::Decode(absl::string_view text) {
   JsonFields fields("close vote", text);

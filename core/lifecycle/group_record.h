@@ -1,4 +1,5 @@
-// The one bounded record per group name that outlives a group (L8), and the votes of a close: what ranks write to the store.
+// The one bounded record per group name that outlives a group (L8), and the votes of a close: what
+// ranks write to the store.
 #ifndef MUSTER_CORE_LIFECYCLE_GROUP_RECORD_H_
 #define MUSTER_CORE_LIFECYCLE_GROUP_RECORD_H_
 
@@ -21,17 +22,20 @@ struct CloseIntent {
   };
   int64_t number = 0;  // 1, 2, ... within a generation: each has votes of its own
   Kind kind = Kind::kClose;
-  int rank = 0;           // who asks
-  int64_t sequence = 0;   // the last collective that it issued
-  std::string wanted;     // kReplace: what differs, "backend: gloo here, reference wanted"
+  int rank = 0;          // who asks
+  int64_t sequence = 0;  // the last collective that it issued
+  std::string wanted;    // kReplace: what differs, "backend: gloo here, reference wanted"
+
+  std::string ClosedBy() const;  // "rank 0 closed after #41"
 };
 
-// "group/<name>" in the store. Changed by compare-and-set alone, so there is one order of events, and the first cause is everybody's.
+// "group/<name>" in the store. Changed by compare-and-set alone, so there is one order of events,
+// and the first cause is everybody's.
 struct GroupRecord {
-  int64_t generation = 0;               // the highest so far
-  std::vector<uint64_t> incarnations;   // of its members' sessions, by rank
-  std::optional<CloseIntent> intent;    // the latest
-  absl::Status cause;                   // not OK: the generation failed, and why
+  int64_t generation = 0;              // the highest so far
+  std::vector<uint64_t> incarnations;  // of its members' sessions, by rank
+  std::optional<CloseIntent> intent;   // the latest
+  absl::Status cause;                  // not OK: the generation failed, and why
 
   std::string Encode() const;
   // DataLoss for anything that Encode did not write.
@@ -48,10 +52,11 @@ struct CloseVote {
 };
 
 inline constexpr absl::string_view kGroupKeyPrefix = "group/";
-std::string GroupRecordKey(absl::string_view name);                                          // "group/train"
-std::string MeetKey(absl::string_view name);                                                 // "meet/train"
-std::string ConnectedKey(absl::string_view name, int64_t generation);                        // "connected/train/1"
-std::string VoteKey(absl::string_view name, int64_t generation, int64_t intent_number);      // "close/train/1/2"
+std::string GroupRecordKey(absl::string_view name);                    // "group/train"
+std::string MeetKey(absl::string_view name);                           // "meet/train"
+std::string ConnectedKey(absl::string_view name, int64_t generation);  // "connected/train/1"
+std::string VoteKey(absl::string_view name, int64_t generation,
+                    int64_t intent_number);  // "close/train/1/2"
 
 }  // namespace muster
 

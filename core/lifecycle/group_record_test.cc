@@ -119,9 +119,11 @@ TEST(GroupRecordTest, GarbageIsDataLossAndTheMessageSaysWhatIsWrong) {
       {R"({"generation":1,"incarnations":["x"]})", "an incarnation is not an unsigned integer"},
       {R"({"generation":1,"incarnations":[],"intent":null})", "'intent' is not an object"},
       {R"({"generation":1,"incarnations":[],"intent":{}})", "no 'number'"},
-      {R"({"generation":1,"incarnations":[],"intent":{"number":1,"replace":0,"rank":4294967296,"sequence":0,"wanted":""}})",
+      {R"({"generation":1,"incarnations":[],"intent":{"number":1,)"
+       R"("replace":0,"rank":4294967296,"sequence":0,"wanted":""}})",
        "'rank' is 4294967296"},
-      {R"({"generation":1,"incarnations":[],"intent":{"number":1,"replace":2,"rank":0,"sequence":0,"wanted":""}})",
+      {R"({"generation":1,"incarnations":[],"intent":{"number":1,)"
+       R"("replace":2,"rank":0,"sequence":0,"wanted":""}})",
        "'replace' is 2"},
       {R"({"generation":1,"incarnations":[],"cause":{"code":0,"message":"fine"}})",
        "'cause' has the code 0"},

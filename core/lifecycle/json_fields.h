@@ -1,4 +1,5 @@
-// Reads fields of JSON objects that came from another process: each wrong shape is a Status, never an exception.
+// Reads fields of JSON objects that came from another process: each wrong shape is a Status, never
+// an exception.
 #ifndef MUSTER_CORE_LIFECYCLE_JSON_FIELDS_H_
 #define MUSTER_CORE_LIFECYCLE_JSON_FIELDS_H_
 
@@ -14,14 +15,19 @@
 
 namespace muster::lifecycle_internal {
 
-// Remembers the first error; after it every read gives a default. `what` is for the message ("group record").
+// Remembers the first error; after it every read gives a default. `what` is for the message ("group
+// record").
 class JsonFields {
  public:
   JsonFields(absl::string_view what, absl::string_view text) : what_(what) {
-    // The parser takes any depth; copying what it made recurses, and would end on the stack's guard page.
+    // The parser takes any depth; copying what it made recurses, and would end on the stack's guard
+    // page.
     bool deep = false;
     json_ = nlohmann::json::parse(
-        text, [&](int depth, auto, const nlohmann::json&) { return depth <= kMaxDepth || !(deep = true); },
+        text,
+        [&](int depth, auto, const nlohmann::json&) {
+          return depth <= kMaxDepth || !(deep = true);
+        },
         /*allow_exceptions=*/false);
     if (deep) Fail("it is nested too deeply");
     if (!json_.is_object()) Fail("it is not a JSON object");
@@ -35,9 +41,11 @@ class JsonFields {
   int64_t Int(const char* name) {
     const nlohmann::json* field = Find(name);
     if (field == nullptr) return 0;
-    // An integer that is written without a sign is unsigned for the parser, and may be too large for us.
+    // An integer that is written without a sign is unsigned for the parser, and may be too large
+    // for us.
     const bool fits = field->is_number_integer() &&
-                      (!field->is_number_unsigned() || field->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
+                      (!field->is_number_unsigned() ||
+                       field->get<uint64_t>() <= std::numeric_limits<int64_t>::max());
     if (!fits) return Fail(absl::StrCat("'", name, "' is not an integer")), 0;
     return field->get<int64_t>();
   }
@@ -50,7 +58,8 @@ class JsonFields {
   uint64_t Unsigned(const char* name) {
     const nlohmann::json* field = Find(name);
     if (field == nullptr) return 0;
-    if (!field->is_number_unsigned()) return Fail(absl::StrCat("'", name, "' is not an unsigned integer")), 0;
+    if (!field->is_number_unsigned())
+      return Fail(absl::StrCat("'", name, "' is not an unsigned integer")), 0;
     return field->get<uint64_t>();
   }
   std::string String(const char* name) {
@@ -61,12 +70,14 @@ class JsonFields {
   }
   nlohmann::json Array(const char* name) {
     const nlohmann::json* field = Find(name);
-    if (field == nullptr || field->is_array()) return field == nullptr ? nlohmann::json::array() : *field;
+    if (field == nullptr || field->is_array())
+      return field == nullptr ? nlohmann::json::array() : *field;
     return Fail(absl::StrCat("'", name, "' is not an array")), nlohmann::json::array();
   }
   nlohmann::json Object(const char* name) {
     const nlohmann::json* field = Find(name);
-    if (field == nullptr || field->is_object()) return field == nullptr ? nlohmann::json::object() : *field;
+    if (field == nullptr || field->is_object())
+      return field == nullptr ? nlohmann::json::object() : *field;
     return Fail(absl::StrCat("'", name, "' is not an object")), nlohmann::json::object();
   }
 
@@ -96,11 +107,12 @@ inline std::string Dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// What a user's message may take in the store: the record of a group is bounded, and a rank that fails with a book must not be kept
-// from telling the others.
+// What a user's message may take in the store: the record of a group is bounded, and a rank that
+// fails with a book must not be kept from telling the others.
 inline constexpr size_t kMaxTextBytes = 4096;
 inline std::string Bounded(absl::string_view text) {
-  if (text.size() <= kMaxTextBytes + 64) return std::string(text);  // room for our own note: cut once, not twice
+  if (text.size() <= kMaxTextBytes + 64)
+    return std::string(text);  // room for our own note: cut once, not twice
   return absl::StrCat(text.substr(0, kMaxTextBytes), "... (", text.size(), " bytes)");
 }
 

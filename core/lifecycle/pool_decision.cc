@@ -10,10 +10,12 @@ AcquireDecision DecideAcquire(const NamedGroup& group) {
   const bool ready = group.state == GroupState::kReady;
   if (!group.difference.empty() && !group.holders.empty()) {
     return {Kind::kRefuse, absl::FailedPreconditionError(absl::StrCat(
-                               "group '", group.id, "' is held here (", group.holders, ") and another one is wanted under that name (",
-                               group.difference, "); release it first, or use another name"))};
+                               "group '", group.id, "' is held here (", group.holders,
+                               ") and another one is wanted under that name (", group.difference,
+                               "); release it first, or use another name"))};
   }
-  // During its set-up, its end or a vote on its replacement nobody can tell yet whether it may be used.
+  // During its set-up, its end or a vote on its replacement nobody can tell yet whether it may be
+  // used.
   if (!ready || group.voting) return {Kind::kWait, absl::OkStatus()};
   return {group.difference.empty() ? Kind::kReuse : Kind::kPropose, absl::OkStatus()};
 }

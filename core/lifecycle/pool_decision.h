@@ -1,4 +1,5 @@
-// What GroupPool::Acquire does about a name: pure, so that it can be tested case by case and simulated.
+// What GroupPool::Acquire does about a name: pure, so that it can be tested case by case and
+// simulated.
 #ifndef MUSTER_CORE_LIFECYCLE_POOL_DECISION_H_
 #define MUSTER_CORE_LIFECYCLE_POOL_DECISION_H_
 

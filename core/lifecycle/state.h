@@ -22,7 +22,7 @@ inline constexpr int kGroupStateCount = 9;
 enum class GroupEvent {
   kStart,
   kPeersMet,
-  kConnected,     // here
+  kConnected,  // here
   kAllConnected,
   kCloseRequested,  // here or by a peer
   kDrained,         // here

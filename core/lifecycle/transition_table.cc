@@ -8,7 +8,9 @@ namespace {
 
 constexpr Transition To(GroupState next) { return {Transition::Kind::kMove, next, ""}; }
 constexpr Transition Ignore() { return {Transition::Kind::kIgnore, GroupState::kCreated, ""}; }
-constexpr Transition Refuse(const char* message) { return {Transition::Kind::kRefuse, GroupState::kCreated, message}; }
+constexpr Transition Refuse(const char* message) {
+  return {Transition::Kind::kRefuse, GroupState::kCreated, message};
+}
 
 constexpr GroupState kRendezvous = GroupState::kRendezvous;
 constexpr GroupState kConnecting = GroupState::kConnecting;
@@ -82,8 +84,9 @@ absl::StatusOr<bool> StateMachine::Apply(GroupEvent event) {
     case Transition::Kind::kRefuse:
       break;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("'", Name(event), "' cannot happen to a group that is ", Name(state_), ": ", transition.message));
+  return absl::FailedPreconditionError(absl::StrCat("'", Name(event),
+                                                    "' cannot happen to a group that is ",
+                                                    Name(state_), ": ", transition.message));
 }
 
 }  // namespace muster

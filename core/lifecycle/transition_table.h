@@ -3,8 +3,8 @@
 //   StateMachine machine;                                    // created
 //   absl::StatusOr<bool> moved = machine.Apply(GroupEvent::kStart);   // rendezvous
 //
-// The table is data and it is complete: each of the states x events cells is a move, an ignored event (news that came late) or a
-// refusal with the message that its caller gets.
+// The table is data and it is complete: each of the states x events cells is a move, an ignored
+// event (news that came late) or a refusal with the message that its caller gets.
 #ifndef MUSTER_CORE_LIFECYCLE_TRANSITION_TABLE_H_
 #define MUSTER_CORE_LIFECYCLE_TRANSITION_TABLE_H_
 
@@ -32,7 +32,8 @@ class StateMachine {
  public:
   GroupState state() const { return state_; }
 
-  // true: moved (possibly to the same state). false: ignored. FailedPrecondition: refused; the message names state and event.
+  // true: moved (possibly to the same state). false: ignored. FailedPrecondition: refused; the
+  // message names state and event.
   absl::StatusOr<bool> Apply(GroupEvent event);
 
  private:

@@ -42,9 +42,8 @@ void Attempt::Input(absl::string_view what, const std::function<Actions()>& step
     world_->checker.Violate(absl::StrCat("an input while actions are executed: ", what));
   executing_ = true;
   const Actions actions = step();
-  if (protocol_.generation() != life_.generation)
-    world_->checker.OnAgreed(life_, protocol_.agreement());
   ++world_->checker.tally().steps;
+  life_.generation = protocol_.generation();
   if (world_->journal.enabled())
     world_->journal.Write(now(), life_.rank, absl::StrCat("#", life_.number, " ", what), actions);
   for (const Action& action : actions) {
@@ -236,18 +235,22 @@ void Attempt::Do(const action::Withdraw& action) {
   host_->client().Withdraw(action.key, life_.rank, action.reason);
 }
 
+void Attempt::Learn(const absl::StatusOr<CompareAndSetResult>& written) {
+  if (!written.ok() || written->current.revision == 0) return;
+  const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(written->current.value);
+  if (!record.ok()) return;
+  world_->checker.OnRecord(written->current.revision, *record);
+  host_->Learn(written->current.revision, *record);
+}
+
 void Attempt::Do(const action::WriteRecord& action) {
   host_->client().CompareAndSet(
       GroupRecordKey(kName), action.expected, action.record.Encode(), Lifetime::kPersistent,
       now() + world_->scenario.close_timeout,
       [weak = weak_from_this(), this](absl::StatusOr<CompareAndSetResult> result) {
         if (weak.expired()) return;
-        if (result.ok() && result->current.revision != 0) {
-          if (const auto record = GroupRecord::Decode(result->current.value); record.ok()) {
-            world_->checker.OnRecord(result->current.revision, *record);
-          }
-        }
         Later([result = std::move(result)](Attempt& self) {
+          self.Learn(result);
           self.Input(absl::StrCat("OnRecordWritten ",
                                   result.ok() ? (result->swapped ? "swapped" : "in the way")
                                               : Describe(result.status())),

@@ -24,6 +24,8 @@ class Host {
   // Runs `step` now; later while the process is stopped; never once it is dead.
   virtual void Run(std::function<void()> step) = 0;
   virtual store_internal::ClientCore& client() = 0;
+  // The store's answer to a compare-and-set tells of the record, too.
+  virtual void Learn(Revision revision, const GroupRecord& record) = 0;
   // The attempt is over.
   virtual void OnTerminal() = 0;
 };
@@ -80,6 +82,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   using GatherInput = Actions (GroupProtocol::*)(absl::Time, absl::StatusOr<GatherResult>);
   void Gather(const std::string& key, const std::string& value, absl::Time deadline,
               const char* name, GatherInput input);
+
+  void Learn(const absl::StatusOr<CompareAndSetResult>& written);
 
   // The owner's program: some collectives, then perhaps a close.
   void Plan();

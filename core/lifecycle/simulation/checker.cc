@@ -59,16 +59,6 @@ void Checker::OnRecord(Revision revision, const GroupRecord& record) {
   }
 }
 
-void Checker::OnAgreed(Life& life, const Agreement& agreement) {
-  life.generation = agreement.generation;
-  int64_t& latest = latest_of_[life.incarnation];
-  if (agreement.generation <= latest) {
-    Violate(absl::StrCat("L8: after generation ", latest, " came ", agreement.generation, " (",
-                         Who(life), ")"));
-  }
-  latest = std::max(latest, agreement.generation);
-}
-
 void Checker::OnConnect(const Life& life, const Agreement& agreement) {
   Generation& generation = generations_[agreement.generation];
   if (generation.incarnations.empty()) generation.incarnations = agreement.incarnations;
@@ -76,6 +66,12 @@ void Checker::OnConnect(const Life& life, const Agreement& agreement) {
     Violate(absl::StrCat("L8: generation ", agreement.generation, " was given out twice (",
                          Who(life), ")"));
   }
+  int64_t& latest = latest_of_[life.incarnation];
+  if (agreement.generation <= latest) {
+    Violate(absl::StrCat("L8: after generation ", latest, " came ", agreement.generation, " (",
+                         Who(life), ")"));
+  }
+  latest = std::max(latest, agreement.generation);
 }
 
 void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
@@ -106,6 +102,10 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
 void Checker::OnCause(Life& life, const absl::Status& cause) {
   if (life.cause.has_value()) Violate(absl::StrCat("L5: a second cause (", Who(life), ")"));
   if (cause.ok()) Violate(absl::StrCat("a cause that is OK (", Who(life), ")"));
+  // The protocol's own word for a generation that others have left behind.
+  if (absl::IsAborted(cause) && life.generation != 0 && !scenario_.rough && !life.was_paused) {
+    Violate(absl::StrCat("L8: ", cause.message(), " (", Who(life), ")"));
+  }
   life.cause = cause;
 }
 

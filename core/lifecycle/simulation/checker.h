@@ -72,7 +72,6 @@ class Checker {
 
   // --- while it runs
   void OnRecord(Revision revision, const GroupRecord& record);
-  void OnAgreed(Life& life, const Agreement& agreement);
   // From here on a generation leaves traces: addresses, sockets, keys.
   void OnConnect(const Life& life, const Agreement& agreement);
   void OnEnter(Life& life, const action::Enter& enter, absl::Time now);

@@ -175,11 +175,19 @@ void Process::OnRecords(absl::StatusOr<std::vector<WatchEvent>> events) {
     }
     world_->checker.OnRecord(event.entry.revision, *record);
     if (world_->mutation == Mutation::kDropNews && world_->random.Chance(30)) continue;
-    record_ = *record;
-    record_revision_ = event.entry.revision;
-    if (current_ != nullptr) current_->OnRecord(record_revision_, *record_);
+    if (event.entry.revision > record_revision_) {
+      record_ = *record;
+      record_revision_ = event.entry.revision;
+    }
+    if (current_ != nullptr) current_->OnRecord(event.entry.revision, *record);
   }
   if (!std::exchange(have_records_, true) && have_sessions_) NextAttempt();
+}
+
+void Process::Learn(Revision revision, const GroupRecord& record) {
+  if (world_->mutation == Mutation::kForgetWrites || revision <= record_revision_) return;
+  record_ = record;
+  record_revision_ = revision;
 }
 
 void Process::OnStoreLost(const absl::Status& why) {
@@ -198,12 +206,6 @@ Introduction Process::Introduce() {
   introduction.offers = {"gloo", "reference"};
   if (world_->Trouble(20))
     introduction.refusal = absl::NotFoundError("no backend 'gloo' is linked in");
-  if (world_->mutation != Mutation::kForgetGenerations) {
-    for (const std::shared_ptr<Attempt>& attempt : attempts_) {
-      introduction.known_generation =
-          std::max(introduction.known_generation, attempt->life().generation);
-    }
-  }
   return introduction;
 }
 

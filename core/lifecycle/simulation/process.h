@@ -52,6 +52,7 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   // Host
   void Run(std::function<void()> step) override;
   store_internal::ClientCore& client() override { return *client_; }
+  void Learn(Revision revision, const GroupRecord& record) override;
   void OnTerminal() override;
 
  private:

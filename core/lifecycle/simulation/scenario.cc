@@ -14,6 +14,8 @@ absl::string_view Name(Mutation mutation) {
       return "blind writes";
     case Mutation::kForgetGenerations:
       return "forget generations";
+    case Mutation::kForgetWrites:
+      return "forget writes";
     case Mutation::kDropNews:
       return "drop news";
     case Mutation::kLoseAlarms:

@@ -1,0 +1,147 @@
+// GroupProtocol and the group's record: what a rank writes there, and what it does about what it
+// finds.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "muster/core/lifecycle/group_protocol.h"
+
+namespace muster {
+
+void GroupProtocol::HandleIntent(absl::Time now) {
+  if (record_.generation != generation() || !record_.intent.has_value()) return;
+  if (record_.intent->number <= handled_intent_) return;
+  if (state() != GroupState::kReady && state() != GroupState::kDraining) return;
+  const CloseIntent& intent = *record_.intent;
+  handled_intent_ = intent.number;
+  voting_ = true;
+  if (intent.kind == CloseIntent::Kind::kClose) {
+    const std::optional<CloseIntent> ours =
+        std::exchange(want_intent_, std::nullopt);  // whoever asked first, the group closes
+    if (ours.has_value() && ours->kind == CloseIntent::Kind::kClose)
+      CheckSameWork(now, ours->sequence);
+    if (state() == GroupState::kAborting) return;
+    if (state() == GroupState::kReady) {
+      BeginDraining(now, options_.close_timeout, intent.sequence, intent.ClosedBy());
+    } else if (intent.rank != options_.rank) {
+      drained_ = false;  // to the number of the rank that asked first
+      Do(action::Drain{intent.sequence, intent.ClosedBy()});
+    }
+    VoteWhenDrained();
+  } else if (state() == GroupState::kDraining) {
+    VoteWhenDrained();  // it closes here anyway: nobody holds on to it
+  } else {
+    if (want_intent_.has_value() && want_intent_->kind == CloseIntent::Kind::kReplace)
+      want_intent_.reset();
+    close_by_ = now + options_.close_timeout;
+    Do(action::AskHolders{});
+  }
+}
+
+void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
+  if (record_.generation != generation() || !record_.intent.has_value() ||
+      issued >= record_.intent->sequence)
+    return;
+  FailNow(now,
+          absl::FailedPreconditionError(absl::StrCat(
+              record_.intent->ClosedBy(), " and rank ", options_.rank, " closed after #", issued,
+              " of '", id(), "': the ranks did not do the same work")),
+          Certainty::kCause);
+}
+
+void GroupProtocol::VoteWhenDrained() {
+  if (state() == GroupState::kDraining && drained_ && voting_ && pending_gather_.empty())
+    SendVote("");
+}
+
+void GroupProtocol::SendVote(const std::string& holders) {
+  CloseVote vote;
+  vote.sequence = drained_sequence_;
+  vote.holders = holders;
+  pending_gather_ = VoteKey(options_.name, generation(), handled_intent_);
+  Do(action::Vote{pending_gather_, vote.Encode(), close_by_});
+}
+
+void GroupProtocol::AgreeToClose(absl::Time now) {
+  if (state() == GroupState::kReady) {  // a replacement that nobody refused: there is no lease, so
+                                        // there is no work
+    Apply(GroupEvent::kCloseRequested);
+    Apply(GroupEvent::kDrained);
+  }
+  close_by_ = std::max(close_by_, now + options_.close_timeout);
+  want_intent_.reset();
+  Apply(GroupEvent::kCloseAgreed);
+  Do(action::Finalize{close_by_});
+}
+
+void GroupProtocol::TakeRecord(absl::Time now, Revision revision, const GroupRecord& record) {
+  if (revision <= record_revision_) return;
+  record_revision_ = revision;
+  record_ = record;
+  HandleRecord(now);
+}
+
+// Whether the record tells of another life of the name than ours: a later one, or one with other
+// members.
+bool GroupProtocol::Superseded() const {
+  return record_.generation > generation() ||
+         (record_.generation == generation() && record_.incarnations != agreement_.incarnations);
+}
+
+void GroupProtocol::HandleRecord(absl::Time now) {
+  if (generation() == 0 || IsTerminal(state()) || state() == GroupState::kClosing) return;
+  if (Superseded()) {
+    // The others went on without us: we were declared dead, or slept through it.
+    FailNow(now,
+            absl::AbortedError(
+                absl::StrCat("'", id(), "' was replaced by generation ", record_.generation)),
+            Certainty::kCause);
+    Resolve(candidate_);
+    return;
+  }
+  if (record_.generation < generation()) return;
+  want_live_ = false;
+  if (!record_.cause.ok()) {
+    FailNow(now, record_.cause, Certainty::kCause);
+    Resolve(record_.cause);
+    return;
+  }
+  // Not before: should all who have met die now, a generation of which nothing was written is
+  // forgotten, and comes again.
+  if (want_connect_ && state() == GroupState::kConnecting) {
+    want_connect_ = false;
+    Do(action::Connect{agreement_, setup_by_});
+  }
+  HandleIntent(now);
+}
+
+// Writes what we want into the record, one compare-and-set at a time; a lost race shows what is
+// there and comes here again.
+void GroupProtocol::Reconcile() {
+  if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || Superseded()) return;
+  if (record_.generation == generation() && !record_.cause.ok())
+    return;  // the first cause is everybody's
+  GroupRecord next = record_;
+  if (record_.generation < generation()) {
+    next = GroupRecord();
+    next.generation = generation();
+    next.incarnations = agreement_.incarnations;
+  }
+  if (want_cause_) {
+    writing_cause_ = true;
+    next.cause = candidate_;
+  } else if (want_intent_.has_value() && !voting_ &&
+             (state() == GroupState::kReady || state() == GroupState::kDraining)) {
+    const int64_t last = next.intent.has_value() ? next.intent->number : 0;
+    next.intent = want_intent_;
+    next.intent->number = last + 1;
+  } else if (!want_live_) {
+    return;
+  }
+  write_in_flight_ = true;
+  Do(action::WriteRecord{record_revision_, std::move(next)});
+}
+
+}  // namespace muster
