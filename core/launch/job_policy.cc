@@ -35,10 +35,9 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
   if (result_.first_failed == rank && ended.result.signalled == 0 && !exit.ok()) {
     result_.first_reason = exit.ToString();
   }
-  if (suspect_ == rank) {
-    suspect_.reset();
-    suspect_until_ = absl::InfiniteFuture();
-  }
+  suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(),
+                                 [rank](const Suspect& suspect) { return suspect.rank == rank; }),
+                  suspects_.end());
   if (exit.ok()) return actions;
   FailFirst(rank, exit.ToString());
   if (!in_order) {
@@ -51,10 +50,9 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
 
 JobPolicy::Actions JobPolicy::StoreLost(int rank, absl::string_view reason, absl::Time now) {
   const bool known = rank >= 0 && static_cast<size_t>(rank) < ranks_.size();
-  if (!known || ranks_[static_cast<size_t>(rank)].ended || suspect_.has_value()) return {};
-  suspect_ = rank;
-  suspicion_ = std::string(reason);
-  suspect_until_ = now + limits_.suspicion_grace;
+  if (known && !ranks_[static_cast<size_t>(rank)].ended) {
+    suspects_.push_back({rank, std::string(reason), now + limits_.suspicion_grace});
+  }
   return {};
 }
 
@@ -75,10 +73,11 @@ JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
 
 JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
   Actions actions;
-  if (now >= suspect_until_) {
-    suspect_until_ = absl::InfiniteFuture();
-    FailFirst(*suspect_, suspicion_);
+  if (!suspects_.empty() && now >= suspects_.front().until) {
+    FailFirst(suspects_.front().rank, suspects_.front().reason);
     BeginToEnd(now);
+    // What follows is decided: further news changes nothing.
+    for (Suspect& suspect : suspects_) suspect.until = absl::InfiniteFuture();
   }
   if (now >= timeout_at_) {
     timeout_at_ = absl::InfiniteFuture();
@@ -107,7 +106,9 @@ JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
 absl::Time JobPolicy::NextDeadline() const {
   if (Done()) return absl::InfiniteFuture();
   if (give_up_at_ != absl::InfiniteFuture()) return give_up_at_;
-  return std::min({suspect_until_, timeout_at_, term_at_, kill_at_});
+  const absl::Time suspect_until =
+      suspects_.empty() ? absl::InfiniteFuture() : suspects_.front().until;
+  return std::min({suspect_until, timeout_at_, term_at_, kill_at_});
 }
 
 JobResult JobPolicy::Result(absl::Time now) const {
@@ -119,8 +120,9 @@ JobResult JobPolicy::Result(absl::Time now) const {
 
 void JobPolicy::FailFirst(int rank, absl::string_view reason) {
   if (stopping()) return;
-  result_.first_failed = suspect_.value_or(rank);
-  result_.first_reason = suspect_.has_value() ? suspicion_ : std::string(reason);
+  const bool suspect = !suspects_.empty();
+  result_.first_failed = suspect ? suspects_.front().rank : rank;
+  result_.first_reason = suspect ? suspects_.front().reason : std::string(reason);
 }
 
 // Never puts off an end that was set earlier.

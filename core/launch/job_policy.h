@@ -8,7 +8,6 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,8 +79,15 @@ class JobPolicy {
     bool ended = false;
   };
 
+  // A rank that the store lost and that has not ended yet.
+  struct Suspect {
+    int rank;
+    std::string reason;
+    absl::Time until;
+  };
+
   void BeginToEnd(absl::Time now);
-  // The rank's failure, or that of the rank that the store lost before it.
+  // The rank's failure, or that of the first rank that the store lost before it.
   void FailFirst(int rank, absl::string_view reason);
   void SignalRunning(int signal, Actions* actions);
   bool stopping() const {
@@ -92,10 +98,8 @@ class JobPolicy {
   const absl::Time start_;
   std::vector<Rank> ranks_;
   int running_;
-  std::optional<int> suspect_;
-  std::string suspicion_;
-  absl::Time suspect_until_ = absl::InfiniteFuture();
-  bool ending_ = false;  // a kill is due, or a signal was forwarded
+  std::vector<Suspect> suspects_;  // in the order of the news
+  bool ending_ = false;            // a kill is due, or a signal was forwarded
   bool given_up_ = false;
   JobResult result_;
   absl::Time timeout_at_;

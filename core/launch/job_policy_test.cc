@@ -151,6 +151,16 @@ TEST_F(JobPolicyTest, ARankThatEndsWellWithoutAGoodbyeToItsStoreIsNoFailure) {
   EXPECT_TRUE(job.Result(At(9)).ok());
 }
 
+TEST_F(JobPolicyTest, OneLostRankThatEndsWellDoesNotHideAnother) {
+  JobPolicy job = Job(3);
+  job.StoreLost(0, "its connection closed", At(5));
+  job.StoreLost(1, "no heartbeat for 2s", At(5.1));
+  End(job, 0, RankExit::Exited(0), 5.2);
+  End(job, 2, RankExit::Exited(1), 5.3);
+  EXPECT_EQ(job.Result(At(6)).first_failed, 1);
+  EXPECT_EQ(job.Result(At(6)).first_reason, "no heartbeat for 2s");
+}
+
 TEST_F(JobPolicyTest, ALostRankThatEndsWellTooLateIsAFailureAllTheSame) {
   JobPolicy job = Job(1);
   job.StoreLost(0, "no heartbeat for 10 s", At(5));

@@ -88,6 +88,7 @@ class Job {
   void Step(absl::Time until);
   void TakeSignals();
   void Reap();
+  void TakeLost();
   void Perform(const JobPolicy::Actions& actions);
   // Passes on what is there; at the end of the stream closes it.
   void ReadFrom(RankProcess& rank, OutputStream stream);
@@ -262,10 +263,13 @@ void Job::Step(absl::Time until) {
   for (const Source& source : sources) {
     if (fds[source.index].revents != 0) ReadFrom(*source.rank, source.stream);
   }
-  // Exits before the store's news: the store may have seen the same end, and knows less of it.
   TakeSignals();
+  TakeLost();
+}
+
+void Job::TakeLost() {
   for (const LostRanks::Lost& lost : lost_->Take()) {
-    Perform(policy_->StoreLost(lost.rank, lost.reason, MonotonicNow()));
+    if (policy_ != nullptr) Perform(policy_->StoreLost(lost.rank, lost.reason, MonotonicNow()));
   }
 }
 
@@ -283,6 +287,9 @@ void Job::Reap() {
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
     if (pid <= 0) return;
+    // A rank that fails because another one was lost ends after that news was there: it is read
+    // first, so that the cause is known before its consequence.
+    TakeLost();
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (ended_[i] || ranks_[i]->pid() != pid) continue;
       ended_[i] = true;
