@@ -63,6 +63,8 @@ void StoreNews::OnSessions(absl::StatusOr<std::vector<WatchEvent>> events) {
                  << "' is not a session record: " << session.status();
       continue;
     }
+    // Who had left before we came may come again, and what it left for is not our affair.
+    if (!have_sessions_ && session->liveness == SessionRecord::Liveness::kLeft) continue;
     sessions_[session->rank] = *session;
     const std::map<Listener*, std::string> listeners = listeners_;  // one may unsubscribe meanwhile
     for (const auto& [listener, name] : listeners) {
