@@ -1,0 +1,66 @@
+// The fixture on real groups, as a user writes it.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/observe/live_groups.h"
+#include "muster/testing/multi_rank_test.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class MultiRankFixtureTest : public testing::MultiRankTest {};
+
+TEST_F(MultiRankFixtureTest, AGroupOfTheCellsBackendIsReady) {
+  float value = static_cast<float>(rank() + 1);
+  ASSERT_OK(group().AllReduce(Buffer::Of(value), ReduceOp::kSum));
+  EXPECT_EQ(value, static_cast<float>(world_size() * (world_size() + 1) / 2));
+  EXPECT_EQ(group().backend(), backend());
+  EXPECT_EQ(group().size(), world_size());
+  EXPECT_EQ(group().rank(), rank());
+  EXPECT_EQ(group().name(), "MultiRankFixtureTest.AGroupOfTheCellsBackendIsReady");
+}
+
+TEST_F(MultiRankFixtureTest, EachTestHasAPoolOfItsOwn) {
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+  Barrier();
+  EXPECT_THAT(AllLiveGroups(), SizeIs(1));
+  EXPECT_EQ(pool().statistics().groups_created, 1);
+  Barrier();  // else another rank's end may have closed it already
+}
+
+TEST_F(MultiRankFixtureTest, ATestThatUsesNoGroupPaysForNone) {
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+TEST_F(MultiRankFixtureTest, TheLeaseCanBeClosedByTheTest) {
+  Barrier();
+  ASSERT_OK(lease().Close());
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+TEST_F(MultiRankFixtureTest, ATestMayAskForGroupsOfItsOwn) {
+  GroupSpec other = spec();
+  other.name = "other";
+  ASSERT_OK_AND_ASSIGN(GroupLease own, pool().Acquire(other));
+  EXPECT_OK(own->Barrier());
+  Barrier();
+}
+
+class WithParameter : public testing::MultiRankTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(WithParameter, NamesWithOtherLettersMakeGroupsToo) {
+  Barrier();
+  EXPECT_THAT(group().name(), HasSubstr("NamesWithOtherLettersMakeGroupsToo-"));
+}
+INSTANTIATE_TEST_SUITE_P(Some, WithParameter, ::testing::Values(0, 1));
+
+}  // namespace
+}  // namespace muster
