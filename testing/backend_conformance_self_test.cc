@@ -113,7 +113,10 @@ class BrokenCommunicator : public Communicator {
     }
     if (!status.ok() && Is(Bug::kRaisesSigpipe)) raise(SIGPIPE);
     if (!status.ok() && Is(Bug::kGivesAnotherCause)) return absl::UnavailableError("poll failed");
-    if (!status.ok() && Is(Bug::kLastCauseWins)) return last_cause_;
+    if (!status.ok() && Is(Bug::kLastCauseWins)) {
+      absl::MutexLock lock(&shared_->mutex);
+      return last_cause_;
+    }
     if (out.count == 0) return status;
     if (Is(Bug::kSumsWrongly) && out.dtype == DataType::kF32) *static_cast<float*>(out.data) += 1;
     if (Is(Bug::kRoundsDifferentlyOnOneRank) && rank_ == size_ - 1 && op == ReduceOp::kAverage &&
@@ -190,7 +193,10 @@ class BrokenCommunicator : public Communicator {
     return right_->Finalize(deadline);
   }
   void Abort(const absl::Status& cause) noexcept override {
-    last_cause_ = cause;
+    {
+      absl::MutexLock lock(&shared_->mutex);
+      last_cause_ = cause;
+    }
     if (!Is(Bug::kIgnoresAbort)) right_->Abort(cause);
   }
   Holdings Held() const override {
