@@ -180,7 +180,7 @@ void Attempt::OnSession(const SessionRecord& session) {
 
 void Attempt::OnCutOff() {
   life_.lost_store = true;
-  world_->checker.OnMute(life_, /*for_good=*/true, now());
+  world_->checker.OnMute(life_, now());
 }
 
 void Attempt::OnStoreLost(const absl::Status& why) {
@@ -188,7 +188,7 @@ void Attempt::OnStoreLost(const absl::Status& why) {
   Input("OnStoreLost", [&] { return protocol_.OnStoreLost(now(), why); });
 }
 
-void Attempt::OnStopped() { world_->checker.OnMute(life_, /*for_good=*/false, now()); }
+void Attempt::OnStopped() { world_->checker.OnStopped(life_); }
 
 void Attempt::OnPaused(absl::Duration pause) {
   life_.paused += pause;
@@ -198,7 +198,7 @@ void Attempt::OnPaused(absl::Duration pause) {
 void Attempt::Die() {
   life_.dead = true;
   world_->executor.Cancel(timer_);
-  world_->checker.OnMute(life_, /*for_good=*/true, now());
+  world_->checker.OnMute(life_, now());
   if (!fabric_group_.empty()) world_->fabric.Vanish(fabric_group_, life_.rank);
 }
 

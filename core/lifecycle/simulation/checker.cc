@@ -134,18 +134,23 @@ void Checker::OnMet(Life& life, Revision meeting, absl::Time now) {
 
 // It writes its cause, perhaps after the window of a suspicion and some lost races.
 void Checker::OnGone(const Life& life, absl::Time now) {
-  if (life.meeting == 0) return;
+  if (life.meeting == 0 || life.was_paused) return;
   known_by_[life.meeting].emplace(life.rank,
                                   now + scenario_.cause_window + 12 * scenario_.max_delay);
 }
 
+void Checker::OnStopped(const Life& life) {
+  if (const auto found = known_by_.find(life.meeting); found != known_by_.end()) {
+    found->second.erase(life.rank);
+  }
+}
+
 // The store finds out by the silence.
-void Checker::OnMute(const Life& life, bool for_good, absl::Time now) {
+void Checker::OnMute(const Life& life, absl::Time now) {
   if (life.meeting == 0) return;
-  std::map<int, absl::Time>& known_by = known_by_[life.meeting];
-  if (!for_good && known_by.count(life.rank) == 0) return;
-  known_by[life.rank] = now + 2 * scenario_.heartbeat_timeout + scenario_.loss_grace +
-                        scenario_.cause_window + scenario_.close_timeout + 12 * scenario_.max_delay;
+  known_by_[life.meeting][life.rank] = now + 2 * scenario_.heartbeat_timeout +
+                                       scenario_.loss_grace + scenario_.cause_window +
+                                       scenario_.close_timeout + 12 * scenario_.max_delay;
 }
 
 void Checker::CheckBounds(const Life& life, absl::Time now) {

@@ -82,8 +82,11 @@ class Checker {
   void OnWorkAccepted(const Life& life, int64_t number);
   // All ranks have met. Who has given up by then must tell the others.
   void OnMet(Life& life, Revision meeting, absl::Time now);
-  // Its process died, was stopped or lost its way to the store: it will tell nobody, or late.
-  void OnMute(const Life& life, bool for_good, absl::Time now);
+  // Its process died or lost its way to the store: it will tell nobody.
+  void OnMute(const Life& life, absl::Time now);
+  // Its process was stopped, perhaps for longer than its own bounds: it promises nothing any more,
+  // and the others have their own timeouts.
+  void OnStopped(const Life& life);
   // L1: nobody stays anywhere longer than the timeouts allow.
   void CheckBounds(const Life& life, absl::Time now);
 
