@@ -126,6 +126,33 @@ void StoreEngine::DeclareLost(int rank, absl::string_view reason) {
   SendNews();
 }
 
+void StoreEngine::NoteRefusal(const SessionInfo& info, const absl::Status& why) {
+  SessionRecord record;
+  record.liveness = Liveness::kLost;
+  if (absl::IsInvalidArgument(why)) {
+    record.rank = info.rank;
+    record.incarnation = info.incarnation;
+    record.host = info.host.substr(0, kMaxReasonBytes);
+    record.pid = info.pid;
+    record.reason = absl::StrCat("it was started for a world of ", info.world_size,
+                                 " ranks, the store serves one of ", options_.world_size,
+                                 ": start every rank with the same world size");
+  } else if (absl::IsAlreadyExists(why)) {
+    while (records_.count(record.rank) != 0) ++record.rank;
+    record.reason = absl::StrCat("it never came, and rank ", info.rank, " came twice: ",
+                                 Who(records_.at(info.rank)), ", and host ", info.host, ", pid ",
+                                 info.pid, ": start each rank once");
+  } else {
+    return;
+  }
+  // Whoever has come speaks for itself, whatever a stranger with its number says.
+  if (record.rank < 0 || record.rank >= options_.world_size || records_.count(record.rank) != 0) {
+    return;
+  }
+  Publish(record);
+  SendNews();
+}
+
 void StoreEngine::End(SessionId id, Liveness liveness, absl::string_view reason) {
   Session& session = sessions_.at(id);
   session.record.liveness = liveness;

@@ -81,6 +81,11 @@ class StoreEngine {
   // effect on a session that has ended. A rank that never came gets a record of its loss as well.
   void DeclareLost(int rank, absl::string_view reason);
 
+  // Open refused `info` for good, with `why`. Where that means that a rank of this job will not come
+  // (one that was told another world size; one that has another's number, while a rank is missing),
+  // those who wait for it need not wait in vain: it counts as lost until it does come.
+  void NoteRefusal(const SessionInfo& info, const absl::Status& why);
+
   // Deadlines, graces, heartbeats. A session's silence is counted from one tick to the next, and at
   // most two regular intervals each: when this server itself was paused, everybody has a fresh
   // chance.

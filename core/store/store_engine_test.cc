@@ -217,6 +217,47 @@ TEST_F(StoreEngineTest, ASuccessorEndsTheGraceOfTheOneBefore) {
   EXPECT_EQ(seen, (std::vector<Liveness>{Liveness::kLive, Liveness::kLost, Liveness::kLive}));
 }
 
+TEST_F(StoreEngineTest, WhoIsRefusedForItsWorldSizeIsNotWaitedForButMayComeWithTheRightOne) {
+  Open(0);
+  SessionInfo wrong = Info(1);
+  wrong.world_size = 7;
+  const absl::Status refused =
+      engine_->Open(wrong, absl::InfiniteDuration(), &sinks_[1], now_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  engine_->NoteRefusal(wrong, refused);
+  EXPECT_EQ(RecordOf(1).liveness, Liveness::kLost);
+  EXPECT_THAT(RecordOf(1).WhatHappened(),
+              HasSubstr("rank 1 (host a, pid 101) was lost: it was started for a world of 7 ranks, "
+                        "the store serves one of 4"));
+  Open(1);
+  EXPECT_EQ(RecordOf(1).liveness, Liveness::kLive);
+  // Once there, a rank is not touched by whoever else claims its number.
+  engine_->NoteRefusal(wrong, refused);
+  EXPECT_EQ(RecordOf(1).liveness, Liveness::kLive);
+  wrong.rank = kWorldSize;
+  engine_->NoteRefusal(wrong, refused);
+  EXPECT_EQ(engine_->Records().size(), 2u);
+}
+
+TEST_F(StoreEngineTest, WhenARankCameTwiceTheOneThatIsMissingIsNotWaitedFor) {
+  Open(0);
+  Open(1);
+  Open(3);
+  const SessionInfo twice = Info(1, 5);
+  const absl::Status refused =
+      engine_->Open(twice, absl::InfiniteDuration(), &sinks_[2], now_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  engine_->NoteRefusal(twice, refused);
+  EXPECT_EQ(RecordOf(2).liveness, Liveness::kLost);
+  EXPECT_EQ(RecordOf(2).WhatHappened(),
+            "rank 2 was lost: it never came, and rank 1 came twice: host a, pid 101, and host a, "
+            "pid 501: start each rank once");
+  // With everybody there it is the stranger's problem alone.
+  Open(2);
+  engine_->NoteRefusal(twice, refused);
+  for (int rank = 0; rank < kWorldSize; ++rank) EXPECT_EQ(RecordOf(rank).liveness, Liveness::kLive);
+}
+
 TEST_F(StoreEngineTest, TheCauseIsSeenBeforeWhatFollowsFromIt) {
   const auto watcher = Open(0);
   const auto other = Open(1);

@@ -136,6 +136,8 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
         if (const auto self = weak.lock()) self->TryOpen(open, give_up);
       });
     }
+    core_->engine_.NoteRefusal(open.session, session.status());
+    core_->Changed();
     Refuse(session.status());
   }
 
