@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "muster/core/collective/arguments.h"
 #include "muster/core/group/group_runtime.h"
+#include "muster/core/platform/fork_guard.h"
 
 namespace muster {
 namespace {
@@ -25,7 +26,9 @@ absl::Status EmptyLease(absl::string_view operation) {
 }  // namespace
 
 Group::Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout)
-    : runtime_(std::move(runtime)), operation_timeout_(operation_timeout) {}
+    : runtime_(std::move(runtime)),
+      operation_timeout_(operation_timeout),
+      made_in_(ForkGeneration()) {}
 
 Group::~Group() = default;
 
@@ -47,10 +50,20 @@ absl::Status Group::status() const {
   return runtime_ == nullptr ? EmptyLease("status") : runtime_->status();
 }
 
+// Before anything is locked: in a forked child whoever held a lock, or would answer, is not there.
+absl::Status Group::CheckOwner(absl::string_view operation) const {
+  if (runtime_ == nullptr) return EmptyLease(operation);
+  if (made_in_ == ForkGeneration()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(operation, " of '", name(),
+                   "' in a forked child: the group belongs to the process that made it; make a "
+                   "pool after fork, or exec"));
+}
+
 // Every operation passes here: `check` looks at the arguments before anything is counted or moved.
 template <class Check, class Body>
 absl::Status Group::Run(absl::string_view name, bool collective, const Check& check, Body body) {
-  if (runtime_ == nullptr) return EmptyLease(name);
+  if (absl::Status owner = CheckOwner(name); !owner.ok()) return owner;
   const ArgumentCheck arguments(rank(), size(), runtime_->spec().device);
   if (absl::Status status = check(arguments); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
@@ -62,7 +75,7 @@ absl::Status Group::Run(absl::string_view name, bool collective, const Check& ch
 
 template <class Check, class Body>
 Work Group::RunAsync(absl::string_view name, const Check& check, Body body) {
-  absl::Status status = runtime_ == nullptr ? EmptyLease(name) : absl::OkStatus();
+  absl::Status status = CheckOwner(name);
   if (status.ok()) {
     const ArgumentCheck arguments(rank(), size(), runtime_->spec().device);
     status = check(arguments);

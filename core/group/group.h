@@ -77,6 +77,7 @@ class Group {
   Work BarrierAsync();
 
  private:
+  absl::Status CheckOwner(absl::string_view operation) const;
   template <class Check, class Body>
   absl::Status Run(absl::string_view name, bool collective, const Check& check, Body body);
   template <class Check, class Body>
@@ -84,6 +85,7 @@ class Group {
 
   std::shared_ptr<GroupRuntime> runtime_;
   absl::Duration operation_timeout_;
+  uint64_t made_in_;  // ForkGeneration
 };
 
 }  // namespace muster

@@ -267,9 +267,16 @@ TEST(GroupPoolTest, AForkedChildCannotUseItsParentsPool) {
   ASSERT_TRUE(lease.ok());
   const pid_t child = fork();
   if (child == 0) {
-    const absl::Status status = job.pool(0).Acquire(TestJob::Spec()).status();
+    const auto is_refusal = [](const absl::Status& status) {
+      return absl::IsFailedPrecondition(status) &&
+             absl::StrContains(status.message(), "forked child");
+    };
+    float value = 1;
     const bool refused =
-        absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), "forked child");
+        is_refusal(job.pool(0).Acquire(TestJob::Spec()).status()) &&
+        is_refusal((*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum)) &&
+        is_refusal((*lease)->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum).Wait()) &&
+        is_refusal(lease->Close());
     job.DestroyPool(0);  // and does not hang in what is its parent's
     _exit(refused ? 0 : 1);
   }
