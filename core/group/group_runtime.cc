@@ -442,6 +442,10 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
       why = absl::DeadlineExceededError(absl::StrCat(
           ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
           " on rank ", options_.rank, ": ", status.message()));
+    } else if (CertaintyOf(status) == Certainty::kCause) {
+      // This rank's own, and soon everybody's.
+      why = absl::Status(status.code(),
+                         absl::StrCat("rank ", options_.rank, ": ", status.message()));
     }
     // Before Leave: a close that waits for this operation must find the failure first.
     Step([why](GroupProtocol& protocol, absl::Time now) {
