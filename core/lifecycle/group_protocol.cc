@@ -162,7 +162,7 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
           absl::DeadlineExceededError(absl::StrCat("'", id(), "' did not close in time: ", waiting,
                                                    " (seen by rank ", options_.rank, ")")),
           Certainty::kCause);
-    } else if (state() == GroupState::kReady && want_intent_.has_value()) {
+    } else if (state() == GroupState::kReady && (voting_ || want_intent_.has_value())) {
       FailNow(now,
               absl::DeadlineExceededError(
                   absl::StrCat("the replacement of '", id(), "' was not answered in time")),

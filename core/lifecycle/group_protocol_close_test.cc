@@ -347,6 +347,30 @@ TEST(GroupProtocolReplaceTest, AProposalThatIsNotAnsweredInTimeBecomesAnAbort) {
               HasSubstr("was not answered in time"));
 }
 
+// Found by the simulator: the bound of the vote had passed, and the close that followed had none.
+TEST(GroupProtocolReplaceTest, AVoteThatDoesNotEndInTimeBecomesAnAbort) {
+  for (bool answered : {false, true}) {
+    ProtocolDriver driver;
+    driver.ToReady();
+    driver.PeerIntends(CloseIntent::Kind::kReplace, 1, 0, "backend");
+    if (answered) driver.Take(driver.protocol.OnHolders(""));
+    driver.Wake();
+    EXPECT_EQ(driver.now, absl::FromUnixSeconds(1000) + kClose);
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  }
+}
+
+TEST(GroupProtocolReplaceTest, TheCloseAfterAVoteHasABound) {
+  ProtocolDriver driver;
+  driver.ToReady();
+  driver.PeerIntends(CloseIntent::Kind::kReplace, 1, 0, "backend");
+  driver.Take(driver.protocol.OnHolders(""));
+  driver.now += kClose / 2;
+  driver.Take(driver.protocol.OnVotes(driver.now, driver.Votes({"", ""})));
+  EXPECT_EQ(driver.The<action::Finalize>().deadline, driver.now + kClose);
+  EXPECT_EQ(driver.wake_at, driver.now + kClose);
+}
+
 TEST(GroupProtocolReplaceTest, AProposalOutsideReadyIsIgnored) {
   for (auto way :
        {&ProtocolDriver::ToRendezvous, &ProtocolDriver::ToConfirming, &ProtocolDriver::ToDraining,
