@@ -311,8 +311,10 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
   switch (state()) {
     case GroupState::kRendezvous:
-      // Nobody knows yet which incarnation would come; one that is gone will not.
-      if (!alive) FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
+      // Nobody knows yet which incarnation will come. One that died will not; one that left in good
+      // order may be the last pool of a process that is about to come with its next one.
+      if (session.liveness == SessionRecord::Liveness::kLost)
+        FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
       break;
     case GroupState::kConnecting:
     case GroupState::kReady:

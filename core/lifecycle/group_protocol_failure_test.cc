@@ -253,6 +253,15 @@ TEST(GroupProtocolSessionTest, APeerThatLeftWithoutClosingIsACauseToo) {
               HasSubstr("rank 1 (host b, pid 812) left"));
 }
 
+// Two pools of one process, one after the other: the slower rank sees that the first one left.
+TEST(GroupProtocolSessionTest, APeerThatLeftInGoodOrderMayComeBackToTheMeeting) {
+  ProtocolDriver driver;
+  driver.ToRendezvous();
+  driver.Session(1, SessionRecord::Liveness::kLeft, 7);
+  EXPECT_TRUE(driver.actions.empty());
+  EXPECT_EQ(driver.protocol.state(), GroupState::kRendezvous);
+}
+
 TEST(GroupProtocolSessionTest, APeerThatIsGoneEndsTheMeeting) {
   ProtocolDriver driver;
   driver.ToRendezvous();
