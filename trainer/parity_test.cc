@@ -1,19 +1,24 @@
-// The number of ranks changes who computes what, and not what is learnt: 1 rank with batches of B
-// samples and N ranks with batches of B / N end with the same weights, up to the order in which
-// floats are added.
+// The number of ranks changes who computes what, and not what is learnt: 1 rank
+// with batches of B samples and N ranks with batches of B / N end with the same
+// weights, up to the order in which floats are added.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/timeout_scale.h"
 #include "muster/trainer/data.h"
 #include "muster/trainer/examples/mlp.h"
-#include "muster/trainer/fit_loop.h"
-#include "muster/trainer/in_process_collectives.h"
+#include "muster/trainer/in_process_job.h"
+#include "muster/trainer/trainer.h"
 
 namespace muster {
 namespace {
@@ -22,7 +27,8 @@ constexpr MlpShape kShape;  // that of the example: 784-256-10
 constexpr int64_t kGlobalBatch = 32;
 constexpr int64_t kSteps = 200;
 
-// Images that can be learnt: a class's own pattern and noise, made from the sample's number.
+// Images that can be learnt: a class's own pattern and noise, made from the
+// sample's number.
 class Patterns : public Dataset {
  public:
   int64_t size() const override { return 50 * kGlobalBatch; }
@@ -64,37 +70,39 @@ Weights WeightsOf(const Module& module) {
 }
 
 // The weights of each of `size` ranks after kSteps steps.
-std::vector<Weights> Train(int size) {
+std::vector<Weights> Train(const std::string& backend, int size) {
   std::vector<Weights> results(size);
-  const std::vector<absl::Status> statuses = RunRanks(size, [&](Collectives& ranks) {
+  const auto statuses = RunJobInProcess(size, [&](int rank, GroupPool& pool) {
     Patterns data;
     // Another start on each rank: rank 0's counts.
-    Mlp<float> module(kShape, 100 + ranks.rank());
-    FitOptions options;
+    Mlp<float> module(kShape, 100 + rank);
+    TrainerOptions options;
     options.max_epochs = kSteps / (data.size() / kGlobalBatch);
     options.global_batch_size = kGlobalBatch;
     options.sgd = {/*learning_rate=*/0.02, /*momentum=*/0.9};
     options.seed = 5;
-    Progress progress(nullptr, absl::Now);
-    FitLoop loop({ranks, progress, absl::Now}, module, data, nullptr, options,
-                 [](const EpochResult&) { return absl::OkStatus(); });
-    absl::Status status = loop.Prepare();
-    if (status.ok()) status = loop.Run();
+    options.group.backend = backend;
+    options.group.setup_timeout = absl::Seconds(10) * TimeoutScale();
+    options.group.operation_timeout = absl::Seconds(30) * TimeoutScale();
+    Trainer trainer(options, pool);
+    absl::Status status = trainer.Fit(module, data);
     if (!status.ok()) return status;
-    results[ranks.rank()] = WeightsOf(module);
-    EXPECT_GT(loop.results().back().training.accuracy(), 0.9) << "parity of what does not learn";
+    results[rank] = WeightsOf(module);
+    EXPECT_GT(trainer.epochs().back().training.accuracy(), 0.9) << "parity of what does not learn";
     return absl::OkStatus();
   });
   for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
   return results;
 }
 
-class ParityTest : public ::testing::TestWithParam<int> {};
+class ParityTest : public ::testing::TestWithParam<std::tuple<std::string, int>> {};
 
 TEST_P(ParityTest, RanksLearnWhatOneRankLearnsAndAllTheSameBits) {
-  static const Weights alone = Train(1)[0];
-  const std::vector<Weights> ranks = Train(GetParam());
-  for (int rank = 1; rank < GetParam(); ++rank) {
+  const auto [backend, size] = GetParam();
+  static const Weights alone = Train("reference", 1)[0];
+  const std::vector<Weights> ranks = Train(backend, size);
+  ASSERT_EQ(ranks[0].size(), alone.size());
+  for (int rank = 1; rank < size; ++rank) {
     for (size_t p = 0; p < alone.size(); ++p) {
       ASSERT_EQ(ranks[rank][p].size(), ranks[0][p].size());
       EXPECT_EQ(std::memcmp(ranks[rank][p].data(), ranks[0][p].data(),
@@ -111,12 +119,16 @@ TEST_P(ParityTest, RanksLearnWhatOneRankLearnsAndAllTheSameBits) {
       norm += std::pow(double{alone[p][i]}, 2);
     }
     EXPECT_LT(std::sqrt(difference / norm), 1e-5) << "parameter " << p;
-    std::printf("%d ranks, parameter %zu: ||difference|| / ||w|| = %.2g\n", GetParam(), p,
-                std::sqrt(difference / norm));
+    std::printf("%s, %d ranks, parameter %zu: ||difference|| / ||w|| = %.2g\n", backend.c_str(),
+                size, p, std::sqrt(difference / norm));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ParityTest, ::testing::Values(2, 4));
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, ParityTest, ::testing::Combine(::testing::Values("reference"), ::testing::Values(2, 4)),
+    [](const auto& info) {
+      return absl::StrCat(std::get<0>(info.param), "_", std::get<1>(info.param), "ranks");
+    });
 
 }  // namespace
 }  // namespace muster

@@ -1,0 +1,31 @@
+// What this process holds, counted by asking the system: the proof that a group left nothing.
+#ifndef MUSTER_TRAINER_EXAMPLES_PROCESS_HOLDINGS_H_
+#define MUSTER_TRAINER_EXAMPLES_PROCESS_HOLDINGS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace muster {
+
+struct ProcessHoldings {
+  int64_t groups = 0;    // process groups alive, over all pools
+  int64_t fds = 0;       // open file descriptors
+  int64_t threads = 0;   // of the process, this one included
+  int64_t segments = 0;  // shared-memory segments that are mapped
+
+  static ProcessHoldings Now();
+
+  // What is held now beyond `baseline`; never negative. A thread that was joined is listed by the
+  // kernel for a moment longer, so an excess is looked at again until it is gone, at most for
+  // `patience`.
+  static ProcessHoldings Beyond(const ProcessHoldings& baseline, absl::Duration patience);
+
+  bool empty() const { return groups == 0 && fds == 0 && threads == 0 && segments == 0; }
+  std::string ToString() const;  // "nothing"; "1 group, 3 fds"
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_TRAINER_EXAMPLES_PROCESS_HOLDINGS_H_

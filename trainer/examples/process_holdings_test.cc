@@ -1,0 +1,48 @@
+#include "muster/trainer/examples/process_holdings.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <thread>  // NOLINT: a thread is what is counted
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+TEST(ProcessHoldingsTest, CountsDescriptorsThreadsAndSegmentsAndSeesThemGo) {
+  const ProcessHoldings baseline = ProcessHoldings::Now();
+  EXPECT_TRUE(ProcessHoldings::Beyond(baseline, absl::ZeroDuration()).empty());
+  EXPECT_GE(baseline.threads, 1);
+
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  absl::Notification stop;
+  std::thread thread([&] { stop.WaitForNotification(); });
+  const int memory = memfd_create("segment", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(memory, 4096), 0);
+  void* mapped = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, memory, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(ProcessHoldings::Beyond(baseline, absl::ZeroDuration()).ToString(),
+            "2 fds, 1 thread, 1 segment");
+
+  close(fd);
+  close(memory);
+  munmap(mapped, 4096);
+  stop.Notify();
+  thread.join();
+  EXPECT_EQ(ProcessHoldings::Beyond(baseline, absl::Seconds(10)).ToString(), "nothing");
+}
+
+TEST(ProcessHoldingsTest, FewerThanBeforeIsNothingLeft) {
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const ProcessHoldings baseline = ProcessHoldings::Now();
+  close(fd);
+  EXPECT_TRUE(ProcessHoldings::Beyond(baseline, absl::ZeroDuration()).empty());
+}
+
+}  // namespace
+}  // namespace muster
