@@ -444,8 +444,8 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
           " on rank ", options_.rank, ": ", status.message()));
     } else if (CertaintyOf(status) == Certainty::kCause) {
       // This rank's own, and soon everybody's.
-      why = absl::Status(status.code(),
-                         absl::StrCat("rank ", options_.rank, ": ", status.message()));
+      why =
+          absl::Status(status.code(), absl::StrCat("rank ", options_.rank, ": ", status.message()));
     }
     // Before Leave: a close that waits for this operation must find the failure first.
     Step([why](GroupProtocol& protocol, absl::Time now) {
@@ -462,18 +462,26 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
 
 absl::Status GroupRuntime::Enqueue(Operation operation, OperationGate::Ticket ticket,
                                    absl::Duration timeout, std::shared_ptr<WorkState> work) {
-  absl::MutexLock lock(&queue_mutex_);
-  if (!queue_started_) {
-    // The queue ends before the group is terminal, and the group holds itself until then.
-    absl::Status started = queue_thread_.Start([this] { RunQueue(); });
-    if (!started.ok()) {
-      gate_.Leave(ticket);
-      return Labelled(ticket.label, started);
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    if (!queue_ends_ && !queue_started_) {
+      // The queue ends before the group is terminal, and the group holds itself until then.
+      absl::Status started = queue_thread_.Start([this] { RunQueue(); });
+      if (!started.ok()) {
+        gate_.Leave(ticket);
+        return Labelled(ticket.label, started);
+      }
+      queue_started_ = true;
     }
-    queue_started_ = true;
+    if (!queue_ends_) {
+      queue_.push_back({std::move(operation), std::move(ticket), timeout, std::move(work)});
+      return absl::OkStatus();
+    }
   }
-  queue_.push_back({std::move(operation), std::move(ticket), timeout, std::move(work)});
-  return absl::OkStatus();
+  // An abort found the group idle and let its queue go; the gate stays open until the cause is
+  // known, which this operation waits for as one that the abort had broken would.
+  gate_.Leave(ticket);
+  return Labelled(ticket.label, WaitCause());
 }
 
 void GroupRuntime::RunQueue() {
