@@ -1,9 +1,10 @@
 // The fixture on real groups, as a user writes it.
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/observe/live_groups.h"
@@ -52,6 +53,19 @@ TEST_F(MultiRankFixtureTest, ATestMayAskForGroupsOfItsOwn) {
   ASSERT_OK_AND_ASSIGN(GroupLease own, pool().Acquire(other));
   EXPECT_OK(own->Barrier());
   Barrier();
+}
+
+// As trainers in a loop that own their pools: the ranks are never in step.
+TEST_F(MultiRankFixtureTest, PoolsOneAfterTheOtherNeedNoWaiting) {
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<GroupPool> own,
+                         GroupPool::FromEnvironment(pool_options()));
+    {
+      ASSERT_OK_AND_ASSIGN(GroupLease own_group, own->Acquire(spec()));
+      ASSERT_OK(own_group->Barrier());
+    }
+    ASSERT_OK(own->Close(Scaled(absl::Seconds(5))));
+  }
 }
 
 class WithParameter : public testing::MultiRankTest, public ::testing::WithParamInterface<int> {};
