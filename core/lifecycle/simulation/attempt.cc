@@ -109,11 +109,6 @@ void Attempt::Plan() {
   if (world_->Trouble(60))
     After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)),
           [](Attempt& self) { self.Close(); });
-  if (world_->Trouble(150)) {
-    After(random.Between(absl::ZeroDuration(), most), [](Attempt& self) {
-      self.Input("Propose", [&self] { return self.protocol_.Propose(self.now(), "backend"); });
-    });
-  }
 }
 
 bool Attempt::MayWork(int64_t number) const {
@@ -354,6 +349,11 @@ void Attempt::Do(const action::WakeAt& action) {
 
 void Attempt::Do(const action::Enter& action) {
   world_->checker.OnEnter(life_, action, now());
+  if (action.to == GroupState::kReady && world_->Trouble(150)) {
+    After(world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(150)), [](Attempt& self) {
+      self.Input("Propose", [&self] { return self.protocol_.Propose(self.now(), "backend"); });
+    });
+  }
   if (action.to == GroupState::kReady || action.to == GroupState::kDraining) {
     After(world_->random.Between(absl::ZeroDuration(), absl::Milliseconds(30)),
           [](Attempt& self) { self.WorkOn(); });

@@ -185,7 +185,7 @@ void Process::OnRecords(absl::StatusOr<std::vector<WatchEvent>> events) {
 }
 
 void Process::Learn(Revision revision, const GroupRecord& record) {
-  if (world_->mutation == Mutation::kForgetWrites || revision <= record_revision_) return;
+  if (revision <= record_revision_) return;
   record_ = record;
   record_revision_ = revision;
 }

@@ -14,8 +14,6 @@ absl::string_view Name(Mutation mutation) {
       return "blind writes";
     case Mutation::kForgetGenerations:
       return "forget generations";
-    case Mutation::kForgetWrites:
-      return "forget writes";
     case Mutation::kDropNews:
       return "drop news";
     case Mutation::kLoseAlarms:

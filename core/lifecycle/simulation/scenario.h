@@ -36,15 +36,14 @@ enum class Mutation {
   kReorderNews,        // answers and news overtake each other
   kBlindWrites,        // a compare-and-set ignores what it expects
   kForgetGenerations,  // a group starts without knowing what came before
-  kForgetWrites,       // a group starts without knowing what the one before it wrote last
   kDropNews,           // some changes of the record are not told
   kLoseAlarms,         // WakeAt is not always heeded
   kReviveWork,         // a collective is let in whatever the state
 };
 inline constexpr Mutation kAllMutations[] = {
-    Mutation::kDropWithdraw,      Mutation::kReorderNews,  Mutation::kBlindWrites,
-    Mutation::kForgetGenerations, Mutation::kForgetWrites, Mutation::kDropNews,
-    Mutation::kLoseAlarms,        Mutation::kReviveWork,
+    Mutation::kDropWithdraw,      Mutation::kReorderNews, Mutation::kBlindWrites,
+    Mutation::kForgetGenerations, Mutation::kDropNews,    Mutation::kLoseAlarms,
+    Mutation::kReviveWork,
 };
 absl::string_view Name(Mutation mutation);
 

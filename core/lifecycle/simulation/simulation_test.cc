@@ -20,7 +20,7 @@ ABSL_FLAG(uint64_t, seed, 0, "Run this seed alone and print its schedule.");
 ABSL_FLAG(uint64_t, first_seed, 1, "Where to begin.");
 ABSL_FLAG(uint64_t, seeds, 2000, "How many seeds to run.");
 ABSL_FLAG(absl::Duration, budget, absl::Seconds(20), "After that much time no seed is begun.");
-ABSL_FLAG(int, mutation, 0, "With --seed: what to break, 0 to 8.");
+ABSL_FLAG(int, mutation, 0, "With --seed: what to break, 0 to 7.");
 
 namespace muster::simulation {
 namespace {
