@@ -1,0 +1,195 @@
+// Does what the documents show hold? Their C++ is in a file of docs/snippets, which is compiled and
+// run; their macros, labels, links and tests are there. The documents and all that they name are
+// data of this test.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Read(const fs::path& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in) << path << " is not among this test's data";
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The working directory of a test is the root of the repository, as far as its data goes.
+std::vector<fs::path> FilesIn(const fs::path& folder, absl::string_view extension) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == std::string(extension)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<fs::path> Documents() {
+  std::vector<fs::path> documents = FilesIn("docs", ".md");
+  documents.push_back("README.md");
+  return documents;
+}
+
+struct Block {
+  std::string where;  // "docs/start.md:31"
+  std::string text;
+};
+
+// The blocks between ```LANGUAGE and ```.
+std::vector<Block> BlocksIn(const fs::path& document, absl::string_view language) {
+  std::vector<Block> blocks;
+  const std::string fence = absl::StrCat("```", language);
+  bool inside = false;
+  int number = 0;
+  const std::string text = Read(document);
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (!inside && line == fence) {
+      inside = true;
+      blocks.push_back({absl::StrCat(document.string(), ":", number), ""});
+    } else if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      absl::StrAppend(&blocks.back().text, line, "\n");
+    }
+  }
+  return blocks;
+}
+
+// Without indentation and empty lines, which a document may change.
+std::string Plain(absl::string_view text) {
+  std::string plain = "\n";
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view stripped = absl::StripAsciiWhitespace(line);
+    if (!stripped.empty()) absl::StrAppend(&plain, stripped, "\n");
+  }
+  return plain;
+}
+
+std::vector<std::smatch> Matches(const std::string& text, const std::regex& pattern) {
+  return {std::sregex_iterator(text.begin(), text.end(), pattern), std::sregex_iterator()};
+}
+
+TEST(SnippetsTest, TheCppOfTheDocumentsIsCompiled) {
+  std::vector<std::string> sources;
+  for (const fs::path& file : FilesIn("docs/snippets", ".cc")) sources.push_back(Plain(Read(file)));
+  int blocks = 0;
+  for (const fs::path& document : Documents()) {
+    for (const Block& block : BlocksIn(document, "cpp")) {
+      ++blocks;
+      const std::string wanted = Plain(block.text);
+      EXPECT_TRUE(
+          std::any_of(sources.begin(), sources.end(),
+                      [&](const std::string& source) { return absl::StrContains(source, wanted); }))
+          << block.where << ": this block is in no file of docs/snippets";
+    }
+  }
+  EXPECT_GT(blocks, 5);
+}
+
+TEST(SnippetsTest, TheMacrosOfTheBuildFilesExist) {
+  const std::set<std::string> of_bazel = {"bazel_dep", "local_path_override", "local_repository",
+                                          "http_archive"};
+  const std::regex load(R"re(load\("@(\w+)//([^:"]*):([^"]+)", "(\w+)"\))re");
+  const std::regex call(R"re((?:^|\n)(\w+)\()re");
+  for (const fs::path& document : Documents()) {
+    for (const Block& block : BlocksIn(document, "python")) {
+      std::set<std::string> known = of_bazel;
+      for (const std::smatch& found : Matches(block.text, load)) {
+        known.insert(found[4]);
+        if (found[1] != "muster") continue;
+        const std::string file = absl::StrCat(found[2].str(), "/", found[3].str());
+        EXPECT_TRUE(absl::StrContains(Read(file), absl::StrCat("\ndef ", found[4].str(), "(")))
+            << block.where << ": " << file << " has no " << found[4];
+      }
+      for (const std::smatch& found : Matches(block.text, call)) {
+        if (found[1] == "load") continue;
+        EXPECT_EQ(known.count(found[1]), 1) << block.where << ": nothing loads " << found[1];
+      }
+    }
+  }
+}
+
+TEST(SnippetsTest, TheLabelsOfTheDocumentsExist) {
+  const std::regex label(
+      R"re((?:@muster|bazelw (?:run|build|test)[^\n`]*? )//([\w/]+)(?::([\w.]+)|(?!\w|:)))re");
+  int labels = 0;
+  for (const fs::path& document : Documents()) {
+    const std::string text = Read(document);
+    for (const std::smatch& found : Matches(text, label)) {
+      const fs::path package = found[1].str();
+      const std::string name = found[2].matched ? found[2].str() : package.filename().string();
+      ++labels;
+      if (fs::exists(package / name)) continue;
+      EXPECT_TRUE(
+          absl::StrContains(Read(package / "BUILD.bazel"), absl::StrCat("name = \"", name, "\",")))
+          << document << ": there is no " << found.str();
+    }
+  }
+  EXPECT_GT(labels, 10);
+}
+
+TEST(SnippetsTest, TheLinksOfTheDocumentsLeadSomewhere) {
+  const std::regex link(R"re(\]\(([^)#:]+)(?:#[^)]*)?\))re");
+  for (const fs::path& document : Documents()) {
+    const std::string text = Read(document);
+    for (const std::smatch& found : Matches(text, link)) {
+      const fs::path target = (document.parent_path() / found[1].str()).lexically_normal();
+      EXPECT_TRUE(fs::exists(target)) << document << ": the link to " << target << " is dead";
+    }
+  }
+}
+
+// "`GroupTest.OnlyTheLastHolderCloses`" in docs/lifecycle.md.
+TEST(SnippetsTest, TheTestsThatKeepThePromisesExist) {
+  std::string sources;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(".")) {
+    if (absl::EndsWith(entry.path().string(), "_test.cc")) sources += Read(entry.path());
+  }
+  const std::regex name(R"re(`([A-Z]\w+)\.([A-Z]\w+)`)re");
+  const std::regex macro(R"re((?:TEST|TEST_F|TEST_P)\((\w+),\s*(\w+)\))re");
+  std::set<std::pair<std::string, std::string>> there;
+  for (const std::smatch& found : Matches(sources, macro)) there.insert({found[1], found[2]});
+  const std::string text = Read("docs/lifecycle.md");
+  int tests = 0;
+  for (const std::smatch& found : Matches(text, name)) {
+    ++tests;
+    EXPECT_EQ(there.count({found[1], found[2]}), 1) << "docs/lifecycle.md: no test " << found.str();
+  }
+  EXPECT_GT(tests, 10);
+}
+
+// Every message that docs/troubleshooting.md explains fits into one cell.
+TEST(SnippetsTest, EveryRowOfTheTroubleshootingTablesHasTwoCells) {
+  const std::string text = Read("docs/troubleshooting.md");
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (!absl::StartsWith(line, "| `")) continue;
+    const std::string plain = std::regex_replace(std::string(line), std::regex(R"(\\\|)"), "");
+    EXPECT_EQ(std::count(plain.begin(), plain.end(), '|'), 3)
+        << "docs/troubleshooting.md:" << number;
+  }
+}
+
+}  // namespace
+}  // namespace muster
