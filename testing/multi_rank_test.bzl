@@ -20,7 +20,6 @@ _BACKENDS = {
     "gloo": Label("//backends:gloo"),
     "reference": Label("//backends:reference"),
 }
-_GTEST = Label("@com_google_googletest//:gtest")
 _MAIN = Label("//testing:multi_rank_main")
 _FIXTURE = Label("//testing:multi_rank_test")
 
@@ -41,7 +40,8 @@ def multi_rank_test(
     Args:
       name: of the suite.
       srcs: GoogleTest sources without a main().
-      deps: of the sources; GoogleTest and the fixture are there already.
+      deps: of the sources; the fixture is there already, and brings GoogleTest (which may stand here
+        too).
       ranks: numbers of processes, a test for each.
       backends: names of Muster's backends, or a dict from a backend's name to the label of its
         library (one of your own: {"mine": "//app:mine_backend"}).
@@ -75,7 +75,7 @@ def multi_rank_test(
         local_defines = local_defines,
         tags = ["manual"],
         visibility = ["//visibility:private"],
-        deps = deps + [_FIXTURE, _GTEST],
+        deps = deps + [_FIXTURE],
         alwayslink = True,
     )
     tests = []

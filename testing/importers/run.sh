@@ -36,7 +36,7 @@ stays_private() {
 
 prints_the_mean() {
   local said
-  bazel build --noshow_progress --symlink_prefix=/ //app:print_mean @muster//tools/muster
+  bazel build --noshow_progress --symlink_prefix=/ //app:print_mean @muster//tools:muster
   local bin
   bin=$(bazel info --noshow_progress bazel-bin)
   said=$("$(muster_in "$bin")" run -n 2 -- "$bin/app/print_mean" 1 3)
