@@ -112,7 +112,10 @@ GlooCommunicator::~GlooCommunicator() {
   Abort(absl::AbortedError("the communicator was destroyed"));
   // In a forked child gloo's thread does not exist, and its destructors would wait for it for ever:
   // they do not run. The connections were closed when the process forked.
-  if (made_in_ != ForkGeneration()) static_cast<void>(mesh_.release());
+  if (made_in_ != ForkGeneration()) {
+    const GlooMesh* const kept = mesh_.release();
+    static_cast<void>(kept);
+  }
 }
 
 // --- How it lives and ends

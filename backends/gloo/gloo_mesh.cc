@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/log/log.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -165,8 +166,9 @@ void GlooMesh::SetDeadline(absl::Time deadline) {
 void GlooMesh::Cut() noexcept {
   try {
     transport_->signalException("aborted");
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
     // A connection that cannot be taken out of the event loop: the destructor ends the loop.
+    LOG(WARNING) << "gloo could not cut all connections at once: " << WithoutPlace(e.what());
   }
 }
 

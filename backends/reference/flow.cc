@@ -134,8 +134,10 @@ absl::Status Run(std::vector<Flow>& flows, int until, const Interrupt& interrupt
     if (active.empty()) return absl::OkStatus();
 
     std::vector<pollfd> polled;
+    polled.reserve(active.size() + 1);
     for (const Flow* flow : active) {
-      polled.push_back({flow->fd, static_cast<short>(flow->send ? POLLOUT : POLLIN), 0});
+      polled.push_back(
+          {flow->fd, static_cast<decltype(pollfd::events)>(flow->send ? POLLOUT : POLLIN), 0});
     }
     absl::Status status = WaitUntilReady(polled, interrupt, deadline);
     if (absl::IsDeadlineExceeded(status)) {

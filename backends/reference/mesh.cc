@@ -176,8 +176,9 @@ absl::StatusOr<std::vector<Descriptor>> Meeting::Meet(int rank,
   for (size_t r = 0; r < size; ++r) {
     const int peer = static_cast<int>(r);
     if (r > self) answers.push_back(Flow::Send(links[r].fd(), peer, &sent[r], sizeof(Hello)));
-    if (r < self)
+    if (r < self) {
       answers.push_back(Flow::Receive(links[r].fd(), peer, &received[r], sizeof(Hello)));
+    }
   }
   status = Run(answers, -1, interrupt, deadline);
   if (!status.ok()) return status;

@@ -53,6 +53,7 @@ TEST_F(MeetingTest, ConnectsEachTwo) {
   }
   std::vector<absl::StatusOr<std::vector<Descriptor>>> links(3);
   std::vector<std::thread> ranks;
+  ranks.reserve(3);
   for (int r = 0; r < 3; ++r) {
     ranks.emplace_back(
         [&, r] { links[r] = meetings[r].Meet(r, invitations, interrupt_, Later()); });

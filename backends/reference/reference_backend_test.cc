@@ -40,14 +40,16 @@ class ReferenceBackendTest : public ::testing::Test {
       context.store = store.get();
       context.deadline = Later();
       absl::StatusOr<std::unique_ptr<Communicator>> made = backend_.Connect(context);
-      if (made.ok()) comms_[static_cast<size_t>(rank)] = *std::move(made);
-      return made.status();
+      if (!made.ok()) return made.status();
+      comms_[static_cast<size_t>(rank)] = *std::move(made);
+      return absl::OkStatus();
     });
     for (const absl::Status& status : results_) ASSERT_TRUE(status.ok()) << status;
   }
 
   void OnAllRanks(const std::function<absl::Status(int)>& body) {
     std::vector<std::thread> threads;
+    threads.reserve(kSize);
     for (int rank = 0; rank < kSize; ++rank) {
       threads.emplace_back([&, rank] { results_[static_cast<size_t>(rank)] = body(rank); });
     }
@@ -86,8 +88,9 @@ TEST_F(ReferenceBackendTest, RanksThatCallDifferentThingsLearnWhoCalledWhat) {
 TEST_F(ReferenceBackendTest, ADisagreementIsHeardByRanksThatAreStillSending) {
   OnAllRanks(
       [this](int rank) { return rank == 0 ? comm(0).Barrier(Options()) : Sum(rank, 4 << 20); });
-  for (const absl::Status& status : results_)
+  for (const absl::Status& status : results_) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  }
 }
 
 TEST_F(ReferenceBackendTest, EveryPartOfACallCounts) {

@@ -49,9 +49,9 @@ struct Buffer {
   }
 
   int64_t bytes() const { return count * SizeOf(dtype); }
-  operator ConstBuffer() const {
-    return {data, count, dtype, device};
-  }  // NOLINT: as T* converts to const T*
+  // Implicit, as T* converts to const T*.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator ConstBuffer() const { return {data, count, dtype, device}; }
   // Elements [offset, offset + slice_count).
   Buffer Slice(int64_t offset, int64_t slice_count) const;
   std::string ToString() const;  // "f32[1024] on cpu"
