@@ -1,7 +1,7 @@
 // The messages that a user meets are in docs/troubleshooting.md: those that one process can bring
 // about are made here and looked up there.
+#include <cstdint>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,12 +16,17 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
-#include "muster/core/collective/backend.h"
+#include "muster/core/collective/buffer.h"
+#include "muster/core/collective/device.h"
 #include "muster/core/collective/reduce_op.h"
 #include "muster/core/group.h"
 #include "muster/core/launch/launcher.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/rendezvous/world.h"
+#include "muster/trainer/data.h"
+#include "muster/trainer/metrics.h"
+#include "muster/trainer/module.h"
+#include "muster/trainer/trainer.h"
 
 namespace muster {
 namespace {
@@ -47,7 +52,7 @@ struct Pattern {
   bool SaysSomething() const {
     size_t letters = 0;
     for (const std::string& part : parts) letters += part.size();
-    return letters >= 10;
+    return letters >= 12;
   }
 };
 
@@ -160,6 +165,64 @@ TEST_F(TroubleshootingTest, AcquiringAndClosing) {
   group->Release();
   ASSERT_TRUE((*pool)->Close(absl::Seconds(5)).ok());
   ExpectDocumented((*pool)->Acquire(spec).status());
+}
+
+TEST_F(TroubleshootingTest, Operations) {
+  const absl::StatusOr<std::unique_ptr<GroupPool>> pool = GroupPool::Create(World());
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  const absl::StatusOr<GroupLease> lease = (*pool)->Acquire(GroupSpec());
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  Group& group = **lease;
+  std::vector<float> values(8);
+  const Buffer all = Buffer::Of(absl::MakeSpan(values));
+  ExpectDocumented(group.AllReduce(all.Slice(0, 4), all.Slice(1, 4), ReduceOp::kSum));
+  ExpectDocumented(group.AllReduce(all.Slice(0, 4), all.Slice(4, 3), ReduceOp::kSum));
+  ExpectDocumented(group.AllGather(all.Slice(0, 4), all.Slice(4, 3)));
+  ExpectDocumented(group.Send(all, 0));
+  ExpectDocumented(group.Send(all, 1));
+  Buffer nowhere = all;
+  nowhere.data = nullptr;
+  ExpectDocumented(group.AllReduce(nowhere, ReduceOp::kSum));
+  Buffer crooked = all.Slice(0, 4);
+  crooked.data = reinterpret_cast<char*>(crooked.data) + 1;
+  ExpectDocumented(group.AllReduce(crooked, ReduceOp::kSum));
+  Buffer elsewhere = all;
+  elsewhere.device = Device::Cuda(0);
+  ExpectDocumented(group.AllReduce(elsewhere, ReduceOp::kSum));
+  EXPECT_TRUE(group.status().ok());
+}
+
+class NoData : public Dataset {
+ public:
+  int64_t size() const override { return 0; }
+  std::vector<Field> fields() const override { return {}; }
+  absl::Status Read(absl::Span<const int64_t>, Batch&) override { return absl::OkStatus(); }
+};
+
+class NoModule : public Module {
+ public:
+  absl::Span<const Parameter> parameters() const override { return {}; }
+  absl::Status TrainStep(const Batch&, GradientReady, MetricSums&) override {
+    return absl::OkStatus();
+  }
+  absl::Status EvaluateStep(const Batch&, MetricSums&) override { return absl::OkStatus(); }
+};
+
+TEST_F(TroubleshootingTest, Training) {
+  NoModule module;
+  NoData data;
+  TrainerOptions options;
+  options.world = World();
+  Trainer trainer(options);
+  ExpectDocumented(trainer.Fit(module, data));
+  ExpectDocumented(trainer.Test(module, data));
+  ASSERT_TRUE(trainer.Close().ok());
+  ExpectDocumented(trainer.Fit(module, data));
+  options.sgd.learning_rate = -1;
+  Trainer wrong(options);
+  ExpectDocumented(wrong.Fit(module, data));
+  Trainer borrows(options, GroupLease());
+  ExpectDocumented(borrows.Fit(module, data));
 }
 
 TEST_F(TroubleshootingTest, Launching) {
