@@ -124,11 +124,13 @@ TEST_P(ParityTest, RanksLearnWhatOneRankLearnsAndAllTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, ParityTest, ::testing::Combine(::testing::Values("reference"), ::testing::Values(2, 4)),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param), "_", std::get<1>(info.param), "ranks");
-    });
+INSTANTIATE_TEST_SUITE_P(Ranks, ParityTest,
+                         ::testing::Combine(::testing::Values("reference", "gloo"),
+                                            ::testing::Values(2, 4)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param), "_",
+                                               std::get<1>(info.param), "ranks");
+                         });
 
 }  // namespace
 }  // namespace muster
