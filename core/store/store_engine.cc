@@ -137,20 +137,26 @@ void StoreEngine::NoteRefusal(const SessionInfo& info, const absl::Status& why) 
     record.reason = absl::StrCat("it was started for a world of ", info.world_size,
                                  " ranks, the store serves one of ", options_.world_size,
                                  ": start every rank with the same world size");
+    PublishUnlessKnown(record);
   } else if (absl::IsAlreadyExists(why)) {
-    while (records_.count(record.rank) != 0) ++record.rank;
-    record.reason = absl::StrCat("it never came, and rank ", info.rank, " came twice: ",
-                                 Who(records_.at(info.rank)), ", and host ", info.host, ", pid ",
-                                 info.pid, ": start each rank once");
-  } else {
-    return;
+    record.reason = absl::StrCat("it never came, and rank ", info.rank,
+                                 " came twice: ", Who(records_.at(info.rank)), ", and host ",
+                                 info.host.substr(0, kMaxReasonBytes), ", pid ", info.pid,
+                                 ": start each rank once");
+    // Which of those that are not here yet will never be is not known: perhaps the others just come
+    // later, and then they are told of the one that does not.
+    for (int rank = 0; rank < options_.world_size; ++rank) {
+      record.rank = rank;
+      PublishUnlessKnown(record);
+    }
   }
-  // Whoever has come speaks for itself, whatever a stranger with its number says.
-  if (record.rank < 0 || record.rank >= options_.world_size || records_.count(record.rank) != 0) {
-    return;
-  }
-  Publish(record);
   SendNews();
+}
+
+// Whoever has come speaks for itself, whatever a stranger with its number says.
+void StoreEngine::PublishUnlessKnown(const SessionRecord& record) {
+  const bool is_rank = record.rank >= 0 && record.rank < options_.world_size;
+  if (is_rank && records_.count(record.rank) == 0) Publish(record);
 }
 
 void StoreEngine::End(SessionId id, Liveness liveness, absl::string_view reason) {

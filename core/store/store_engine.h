@@ -81,9 +81,10 @@ class StoreEngine {
   // effect on a session that has ended. A rank that never came gets a record of its loss as well.
   void DeclareLost(int rank, absl::string_view reason);
 
-  // Open refused `info` for good, with `why`. Where that means that a rank of this job will not come
-  // (one that was told another world size; one that has another's number, while a rank is missing),
-  // those who wait for it need not wait in vain: it counts as lost until it does come.
+  // Open refused `info` for good, with `why`. Where that means that a rank of this job will not
+  // come (one that was told another world size; one that has another's number, while ranks are
+  // missing), nobody waits for it in vain: it, or all that are missing, count as lost until they do
+  // come.
   void NoteRefusal(const SessionInfo& info, const absl::Status& why);
 
   // Deadlines, graces, heartbeats. A session's silence is counted from one tick to the next, and at
@@ -124,6 +125,7 @@ class StoreEngine {
   void Refuse(const Session& session, const Request& request);
   void End(SessionId id, Liveness liveness, absl::string_view reason);
   void Publish(const SessionRecord& record);
+  void PublishUnlessKnown(const SessionRecord& record);
   void Remember(const SessionRecord& record);
   void SendNews();
   void UpdateBeat();

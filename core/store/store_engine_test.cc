@@ -239,8 +239,7 @@ TEST_F(StoreEngineTest, WhoIsRefusedForItsWorldSizeIsNotWaitedForButMayComeWithT
   EXPECT_EQ(engine_->Records().size(), 2u);
 }
 
-TEST_F(StoreEngineTest, WhenARankCameTwiceTheOneThatIsMissingIsNotWaitedFor) {
-  Open(0);
+TEST_F(StoreEngineTest, WhenARankCameTwiceThoseThatAreMissingAreNotWaitedFor) {
   Open(1);
   Open(3);
   const SessionInfo twice = Info(1, 5);
@@ -252,6 +251,12 @@ TEST_F(StoreEngineTest, WhenARankCameTwiceTheOneThatIsMissingIsNotWaitedFor) {
   EXPECT_EQ(RecordOf(2).WhatHappened(),
             "rank 2 was lost: it never came, and rank 1 came twice: host a, pid 101, and host a, "
             "pid 501: start each rank once");
+  EXPECT_EQ(RecordOf(0).liveness, Liveness::kLost);
+  EXPECT_EQ(RecordOf(3).liveness, Liveness::kLive);
+  // Who comes after all is there.
+  Open(0);
+  EXPECT_EQ(RecordOf(0).liveness, Liveness::kLive);
+  EXPECT_EQ(RecordOf(2).liveness, Liveness::kLost);
   // With everybody there it is the stranger's problem alone.
   Open(2);
   engine_->NoteRefusal(twice, refused);
