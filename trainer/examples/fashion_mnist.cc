@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "muster/core/collective/backend.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/launch/launcher.h"
 #include "muster/core/launch/output_sink.h"
 #include "muster/core/launch/program.h"
@@ -52,6 +53,10 @@ ABSL_FLAG(std::string, report, "", "File for a report in JSON, written by rank 0
 ABSL_FLAG(muster::CountFlag, batch_size, {64}, "Images of one rank in one step.");
 ABSL_FLAG(muster::RateFlag, lr, {0.05}, "Learning rate of the first step; it falls to 0.");
 ABSL_FLAG(muster::FractionFlag, momentum, {0.9}, "Momentum.");
+ABSL_FLAG(muster::TimeoutFlag, setup_timeout, {absl::Seconds(30)},
+          "How long to wait for the store and for the other ranks.");
+ABSL_FLAG(muster::TimeoutFlag, heartbeat_timeout, {absl::Seconds(10)},
+          "A rank that is silent for longer (stopped, stuck, cut off) is lost.");
 ABSL_FLAG(uint64_t, seed, 1, "Of the first weights and of the order of images.");
 
 namespace muster {
@@ -114,6 +119,9 @@ TrainerOptions MakeOptions(const World& world) {
   options.seed = absl::GetFlag(FLAGS_seed);
   options.group.name = kGroup;
   options.group.backend = absl::GetFlag(FLAGS_backend);
+  options.group.setup_timeout = absl::GetFlag(FLAGS_setup_timeout).value;
+  options.pool.connect_timeout = absl::GetFlag(FLAGS_setup_timeout).value;
+  options.pool.heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout).value;
   options.group_lifetime = absl::GetFlag(FLAGS_group_lifetime);
   options.world = world;
   options.progress = ProgressOutput::OfFile(stdout);
@@ -162,6 +170,9 @@ absl::StatusOr<Report> Train(const World& world, const std::string& data_folder)
 }
 
 int RunRank(const Environment& environment, const std::string& data_folder) {
+  // The trainer is given its world, so nobody else looks at what a test arms here.
+  absl::Status faults = ArmFaultsFromEnvironment(environment);
+  if (!faults.ok()) return Fail("fashion_mnist", faults);
   absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return Fail("fashion_mnist", world.status());
   const std::string who = absl::StrCat("fashion_mnist, rank ", world->rank);

@@ -31,6 +31,13 @@ bool AbslParseFlag(absl::string_view text, FractionFlag* flag, std::string* erro
 }
 std::string AbslUnparseFlag(const FractionFlag& flag) { return absl::StrCat(flag.value); }
 
+bool AbslParseFlag(absl::string_view text, TimeoutFlag* flag, std::string* error) {
+  if (absl::ParseDuration(text, &flag->value) && flag->value > absl::ZeroDuration()) return true;
+  *error = "give a duration greater than 0, such as 500ms, 30s or inf";
+  return false;
+}
+std::string AbslUnparseFlag(const TimeoutFlag& flag) { return absl::FormatDuration(flag.value); }
+
 bool AbslParseFlag(absl::string_view text, GroupLifetime* flag, std::string* error) {
   if (text == "trainer" || text == "stage") {
     *flag = text == "trainer" ? GroupLifetime::kTrainer : GroupLifetime::kStage;

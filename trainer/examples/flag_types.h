@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "muster/trainer/trainer.h"
 
 namespace muster {
@@ -31,6 +32,13 @@ struct FractionFlag {
 };
 bool AbslParseFlag(absl::string_view text, FractionFlag* flag, std::string* error);
 std::string AbslUnparseFlag(const FractionFlag& flag);
+
+// A duration greater than 0, or inf.
+struct TimeoutFlag {
+  absl::Duration value = absl::Seconds(1);
+};
+bool AbslParseFlag(absl::string_view text, TimeoutFlag* flag, std::string* error);
+std::string AbslUnparseFlag(const TimeoutFlag& flag);
 
 // trainer or stage.
 bool AbslParseFlag(absl::string_view text, GroupLifetime* flag, std::string* error);
