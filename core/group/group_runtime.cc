@@ -246,6 +246,11 @@ void GroupRuntime::Do(action::AbortBackend& action) {
   {
     absl::MutexLock lock(&mutex_);
     communicator = communicator_;
+    if (!HitFault(FaultPoint::kPoolRollback, options_.rank).ok()) {
+      // For tests of the tests: whoever looks for leaks must find this one.
+      static_cast<void>(new std::shared_ptr<Communicator>(std::move(communicator_)));
+      communicator_ = communicator = nullptr;
+    }
   }
   connect_cancellation_.Cancel(action.cause);
   if (communicator != nullptr) communicator->Abort(action.cause);
@@ -350,12 +355,6 @@ void GroupRuntime::ReleaseWhenUnused() {
     communicator_ = nullptr;
   }
   connect_store_.reset();
-  if (communicator != nullptr && !protocol_.cause().ok() &&
-      !HitFault(FaultPoint::kPoolRollback, options_.rank).ok()) {
-    // A test of the tests: whoever looks for leaks must find this one.
-    static_cast<void>(new std::shared_ptr<Communicator>(std::move(communicator)));
-    communicator = nullptr;
-  }
   if (communicator == nullptr) {
     Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
     return;

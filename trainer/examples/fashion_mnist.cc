@@ -36,7 +36,7 @@
 #include "muster/trainer/examples/flag_types.h"
 #include "muster/trainer/examples/image_data.h"
 #include "muster/trainer/examples/mlp.h"
-#include "muster/trainer/examples/process_holdings.h"
+#include "muster/core/observe/process_holdings.h"
 #include "muster/trainer/examples/report.h"
 #include "muster/trainer/progress.h"
 #include "muster/trainer/trainer.h"

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "muster/core/group/group_pool.h"
 #include "muster/core/rendezvous/world.h"
-#include "muster/trainer/examples/process_holdings.h"
+#include "muster/core/observe/process_holdings.h"
 
 namespace muster {
 

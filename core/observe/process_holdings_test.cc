@@ -1,4 +1,4 @@
-#include "muster/trainer/examples/process_holdings.h"
+#include "muster/core/observe/process_holdings.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // What this process holds, counted by asking the system: the proof that a group left nothing.
-#ifndef MUSTER_TRAINER_EXAMPLES_PROCESS_HOLDINGS_H_
-#define MUSTER_TRAINER_EXAMPLES_PROCESS_HOLDINGS_H_
+#ifndef MUSTER_CORE_OBSERVE_PROCESS_HOLDINGS_H_
+#define MUSTER_CORE_OBSERVE_PROCESS_HOLDINGS_H_
 
 #include <cstdint>
 #include <string>
@@ -28,4 +28,4 @@ struct ProcessHoldings {
 
 }  // namespace muster
 
-#endif  // MUSTER_TRAINER_EXAMPLES_PROCESS_HOLDINGS_H_
+#endif  // MUSTER_CORE_OBSERVE_PROCESS_HOLDINGS_H_

@@ -1,0 +1,20 @@
+#!/bin/bash
+# Runs the set-up failure test with its roll-back switched off, by the fault point that is there for
+# it: the test must fail, and say what was left.
+set -uo pipefail
+test_binary=$1
+output=$TEST_TMPDIR/output
+MUSTER_FAULTS='pool.rollback=fail(rank=1)' "$test_binary" --muster_ranks=2 --muster_backend=reference \
+  --gtest_filter='*AnExceptionInOneRanksSetUpReachesAllAndLeavesNothing' > "$output" 2>&1
+code=$?
+if [ "$code" = 0 ]; then
+  cat "$output"
+  echo "FAILED: the test passed although nothing was rolled back"
+  exit 1
+fi
+if ! grep -q 'fds' "$output"; then
+  cat "$output"
+  echo "FAILED: the test failed (exit code $code), but not for the file descriptors that were left"
+  exit 1
+fi
+echo "the test failed as it should (exit code $code)"
