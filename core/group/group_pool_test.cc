@@ -100,7 +100,9 @@ TEST(GroupPoolTest, AnotherIdentityIsRefusedHereWhileHeldHere) {
 
 TEST(GroupPoolTest, AHolderOnAnotherRankRefusesTheReplacementAndKeepsItsGroup) {
   TestJob job(2);
-  auto leases = job.AcquireAll(TestJob::Spec("fake"));
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Milliseconds(200);  // a holder has half of it to let go
+  auto leases = job.AcquireAll(spec);
   leases[0]->Release();
   absl::StatusOr<GroupLease> other = job.pool(0).Acquire(TestJob::Spec("other"));
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -111,6 +113,26 @@ TEST(GroupPoolTest, AHolderOnAnotherRankRefusesTheReplacementAndKeepsItsGroup) {
   ASSERT_TRUE(leases[0].ok()) << leases[0].status();
   EXPECT_EQ((*leases[0])->generation(), 1);
   job.OnEachRank([&](int rank) { EXPECT_EQ(Sum(*leases[rank], 1), 2); });
+}
+
+// Ranks are never quite in step: one asks for the next group while another still uses the last one.
+TEST(GroupPoolTest, ARankThatIsAStepBehindDoesNotRefuseWhatItIsAboutToAskForItself) {
+  TestJob job(2);
+  constexpr int kRounds = 20;
+  auto leases = job.AcquireAll(TestJob::Spec("fake"));
+  for (int round = 1; round <= kRounds; ++round) {
+    const GroupSpec next = TestJob::Spec(round % 2 == 1 ? "other" : "fake");
+    leases[0]->Release();
+    std::thread rank0([&] { leases[0] = job.pool(0).Acquire(next); });
+    for (int i = 0; i < round * 50; ++i)
+      std::this_thread::yield();  // before, at and after the question
+    leases[1]->Release();
+    leases[1] = job.pool(1).Acquire(next);
+    rank0.join();
+    ASSERT_TRUE(leases[0].ok()) << round << ": " << leases[0].status();
+    ASSERT_TRUE(leases[1].ok()) << round << ": " << leases[1].status();
+    EXPECT_EQ((*leases[0])->generation(), round + 1);
+  }
 }
 
 TEST(GroupPoolTest, RanksThatAskForDifferentGroupsAllLearnWhoAskedForWhat) {

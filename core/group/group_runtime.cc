@@ -214,8 +214,30 @@ void GroupRuntime::Do(action::Drain& action) {
 }
 
 void GroupRuntime::Do(action::AskHolders&) {
-  Step([holders = options_.ask_holders()](GroupProtocol& protocol, absl::Time) {
-    return protocol.OnHolders(holders);
+  const std::string holders = options_.ask_holders();
+  if (holders.empty()) return AnswerHolders(holders);
+  // A rank that holds the group may only be a step behind the one that asks: it gets half of the
+  // time that the vote has to let go of it.
+  asked_ = true;
+  options_.executor->PostAt(options_.executor->Now() + options_.spec.close_timeout / 2,
+                            [weak = weak_from_this(), question = ++questions_] {
+                              auto self = weak.lock();
+                              if (self == nullptr || !self->asked_ || self->questions_ != question)
+                                return;
+                              self->AnswerHolders(self->options_.ask_holders());
+                            });
+}
+
+void GroupRuntime::AnswerHolders(const std::string& holders) {
+  asked_ = false;
+  Step([holders](GroupProtocol& protocol, absl::Time) { return protocol.OnHolders(holders); });
+}
+
+void GroupRuntime::OnLastLeaseEnded() {
+  options_.executor->Post([self = shared_from_this()] {
+    if (!self->asked_) return;
+    const std::string holders = self->options_.ask_holders();
+    if (holders.empty()) self->AnswerHolders(holders);
   });
 }
 

@@ -78,6 +78,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // (on the control thread).
   void Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused);
 
+  // Nobody holds the group here any more: a proposal to replace it may be waiting for that.
+  void OnLastLeaseEnded();
+
   // --- the work
   absl::Status Run(Operation operation, absl::Duration timeout);
   Work RunAsync(Operation operation, absl::Duration timeout);
@@ -124,6 +127,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void RunOnHelper(absl::AnyInvocable<absl::Status()> task,
                    absl::AnyInvocable<void(absl::Status)> then);
   void ReleaseWhenUnused();
+  void AnswerHolders(const std::string& holders);
   void LetGo();
 
   absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket,
@@ -149,6 +153,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::shared_ptr<GroupRuntime> self_;  // while the group is not terminal
   std::function<void(const absl::Status&)> refused_;
   std::string closed_by_;
+  bool asked_ = false;      // for the holders, and not answered yet
+  uint64_t questions_ = 0;  // so far
 
   mutable absl::Mutex mutex_;
   GroupState state_ ABSL_GUARDED_BY(mutex_) = GroupState::kCreated;

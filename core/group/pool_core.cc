@@ -295,6 +295,7 @@ void PoolCore::Release(LeaseRecord& lease) {
     absl::MutexLock lock(&mutex_);
     last = RemoveHolder(lease);
   }
+  if (last != nullptr) last->OnLastLeaseEnded();
   if (last == nullptr || !options_.close_idle_groups) return;
   last->BeginClose(lease.close_timeout());
   if (absl::Status status = last->WaitTerminal(); !status.ok())

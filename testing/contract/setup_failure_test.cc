@@ -85,7 +85,6 @@ TEST_F(SetupFailureTest, AnExceptionInOneRanksSetUpReachesAllAndLeavesNothing) {
   std::unique_ptr<GroupPool> pool = NewPool();
   try {
     ASSERT_OK_AND_ASSIGN(GroupLease lease, pool->Acquire(FirstSpec()));
-    ASSERT_OK(lease->Barrier());
     if (rank() == kFailing) throw std::runtime_error("no such data set");
     EXPECT_THAT(CauseSeenBy(lease), HasSubstr("rank 1 left: \"an exception\""));
   } catch (const std::runtime_error&) {  // as a test runner does
@@ -99,7 +98,6 @@ TEST_F(SetupFailureTest, AnExceptionOnEveryRankLeavesNothing) {
   std::unique_ptr<GroupPool> pool = NewPool();
   try {
     ASSERT_OK_AND_ASSIGN(GroupLease lease, pool->Acquire(FirstSpec()));
-    ASSERT_OK(lease->Barrier());
     throw std::runtime_error("no such data set");
   } catch (const std::runtime_error&) {
   }
@@ -116,7 +114,7 @@ TEST_F(SetupFailureTest, AnExitInOneRanksSetUpReachesAllAndTheRankMayComeBack) {
     if (child == 0) {
       GroupPool* const pool = NewPool().release();  // exit runs no destructors of locals either
       absl::StatusOr<GroupLease> lease = pool->Acquire(FirstSpec());
-      if (!lease.ok() || !(*lease)->Barrier().ok()) _exit(2);
+      if (!lease.ok()) _exit(2);
       exit(0);
     }
     int status = 0;
@@ -127,7 +125,6 @@ TEST_F(SetupFailureTest, AnExitInOneRanksSetUpReachesAllAndTheRankMayComeBack) {
   ASSERT_NE(pool, nullptr);
   if (rank() != kFailing) {
     ASSERT_OK_AND_ASSIGN(GroupLease lease, pool->Acquire(FirstSpec()));
-    ASSERT_OK(lease->Barrier());
     EXPECT_THAT(CauseSeenBy(lease), HasSubstr("rank 1 exited while its groups were alive"));
   }
   ExpectTheOtherGroupWorks(*pool);
