@@ -60,8 +60,8 @@ std::vector<LiveGroup> LivePools::All() const {
 }
 
 void LivePools::AbortAll() {
-  // A forked child runs its parent's exit handlers. Without a pool of its own it must not even touch
-  // the lock, which another thread of the parent may have held.
+  // A forked child runs its parent's exit handlers. Without a pool of its own it must not even
+  // touch the lock, which another thread of the parent may have held.
   if (last_owner_ != getpid()) return;
   absl::MutexLock lock(&mutex_);
   for (const Entry& entry : pools_) {

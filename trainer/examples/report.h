@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "muster/core/group/group_pool.h"
-#include "muster/core/rendezvous/world.h"
 #include "muster/core/observe/process_holdings.h"
+#include "muster/core/rendezvous/world.h"
 
 namespace muster {
 
