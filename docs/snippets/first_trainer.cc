@@ -21,7 +21,7 @@ class LineData : public muster::Dataset {
     float* x = static_cast<float*>(batch.fields[0].data);
     float* y = static_cast<float*>(batch.fields[1].data);
     for (size_t i = 0; i < indices.size(); ++i) {
-      x[i] = indices[i] / 500.0f - 1;
+      x[i] = static_cast<float>(indices[i]) / 500 - 1;
       y[i] = 3 * x[i] + 1;
     }
     return absl::OkStatus();
@@ -36,10 +36,11 @@ class Line : public muster::Module {
   absl::Status TrainStep(const muster::Batch& batch, muster::GradientReady ready,
                          muster::MetricSums& metrics) override {
     slope_gradient_ = offset_gradient_ = 0;
+    const float size = static_cast<float>(batch.size);
     for (int64_t i = 0; i < batch.size; ++i) {
       const float error = Error(batch, i, metrics);
-      slope_gradient_ += 2 * error * X(batch, i) / batch.size;
-      offset_gradient_ += 2 * error / batch.size;
+      slope_gradient_ += 2 * error * X(batch, i) / size;
+      offset_gradient_ += 2 * error / size;
     }
     ready(0);  // from here on its average over the ranks may travel
     ready(1);
