@@ -410,16 +410,18 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
     }
     runtimes = StopAcquiring();
   }
-  // All at once, so that ranks may have their groups in any order.
+  // All at once, so that ranks may have their groups in any order. What had failed before is not
+  // this close's failure: it is only waited for.
+  std::vector<std::shared_ptr<GroupRuntime>> closing;
   for (const auto& runtime : runtimes) {
-    if (!IsTerminal(runtime->state())) runtime->BeginClose(timeout);
+    const GroupState state = runtime->state();
+    if (IsTerminal(state) || state == GroupState::kAborting) continue;
+    runtime->BeginClose(timeout);
+    closing.push_back(runtime);
   }
   absl::Status result;
-  for (const auto& runtime : runtimes) {
-    const bool ended_before = IsTerminal(runtime->state()) && runtime->residue().empty();
-    absl::Status status = runtime->WaitTerminal();
-    if (!ended_before) result.Update(status);
-  }
+  for (const auto& runtime : closing) result.Update(runtime->WaitTerminal());
+  for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
   LeaveStore("closed", timeout);
   absl::MutexLock lock(&mutex_);
   close_result_ = result;
