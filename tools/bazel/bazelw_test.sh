@@ -73,6 +73,12 @@ expect "arguments pass through" 0 "^\[run\]$" "^\[//x\]$" "^\[--\]$" "^\[an argu
 expect "another output root and flags for 4" 0 "^\[--output_user_root=.*/muster/out4\]$" \
   "^\[--bazelrc=.*/bazel4.rc\]$" -- \
   env MUSTER_BAZEL="$fakebazel" FAKE_VERSION=4.2.3 ./bazelw build //x
+ln -s "$(dirname "$TEST_TMPDIR")/other/execroot/muster" bazel-other
+ln -s /nowhere/at/all bazel-mine
+expect "the other version's outputs are forgotten" 0 "^\[build\]$" -- \
+  env MUSTER_BAZEL="$fakebazel" ./bazelw build //x
+[ ! -L bazel-other ] || wrong "a link to another output root would be searched by //..." ""
+[ -L bazel-mine ] || wrong "a link that is not Bazel's is not ours to remove" ""
 mkdir -p core/group
 expect "from a folder of the checkout" 0 "/a checkout/core/group$" -- \
   env -C core/group MUSTER_BAZEL="$fakebazel" "$checkout/bazelw" build :x

@@ -125,9 +125,26 @@ stamp_file() {
 }
 
 # run_bazel ARGUMENTS...: in this process.
+# forget_other_outputs ROOT: removes the convenience symlinks that the other version left in this
+# workspace. Bazel leaves out its own when it expands //..., and would search another's.
+forget_other_outputs() {
+  local link target
+  for link in bazel-*; do
+    [ -L "$link" ] || continue
+    target=$(readlink "$link")
+    case $target in
+      "$1"/*) ;;
+      */execroot/*) rm -f "$link" ;;
+    esac
+  done
+}
+
 run_bazel() {
-  local -a command=("$bazel_path" "--output_user_root=$(muster_cache)/out$bazel_version")
-  in_some_workspace || cd "$MUSTER_ROOT" || exit
+  local output_root
+  output_root=$(muster_cache)/out$bazel_version
+  local -a command=("$bazel_path" "--output_user_root=$output_root")
+  workspace_root > /dev/null || cd "$MUSTER_ROOT" || exit
+  (cd "$(workspace_root)" && forget_other_outputs "$output_root")
   # The line of flags; .bazelrc of whatever workspace this is comes before it.
   command+=("--bazelrc=$MUSTER_ROOT/tools/bazel/bazel$bazel_version.rc")
   # A wrapper that finds a .bazelversion refuses every version but that one: the binary itself.
@@ -135,11 +152,13 @@ run_bazel() {
   exec "${command[@]}" "$@"
 }
 
-# Here or above there is a workspace: this checkout, or one that imports it.
-in_some_workspace() {
+# Prints the folder of the workspace that is here or above: this checkout, or one that imports it.
+# Fails where there is none.
+workspace_root() {
   local folder=$PWD
   while [ "$folder" != / ]; do
     if [ -e "$folder/MODULE.bazel" ] || [ -e "$folder/WORKSPACE" ] || [ -e "$folder/WORKSPACE.bazel" ]; then
+      echo "$folder"
       return 0
     fi
     folder=$(dirname "$folder")
