@@ -135,6 +135,38 @@ TEST(GroupPoolTest, ARankThatIsAStepBehindDoesNotRefuseWhatItIsAboutToAskForItse
   }
 }
 
+TEST(GroupPoolTest, EveryThreadThatAskedForTheReplacementLearnsOfItsRefusal) {
+  TestJob job(2);
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Milliseconds(200);
+  auto leases = job.AcquireAll(spec);
+  leases[0]->Release();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      EXPECT_EQ(job.pool(0).Acquire(TestJob::Spec("other")).status().code(),
+                absl::StatusCode::kFailedPrecondition);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(GroupPoolTest, AnAcquireDuringTheCloseOfThePoolIsRefusedAndLeavesNothing) {
+  for (int round = 0; round < 20; ++round) {
+    TestJob job(1);
+    std::thread closer([&] { job.pool(0).Close(absl::Seconds(5)).IgnoreError(); });
+    absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
+    if (lease.ok()) {
+      float value = 1;
+      EXPECT_TRUE((*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
+      lease->Release();
+    }
+    closer.join();
+    job.pool(0).Close(absl::Seconds(5)).IgnoreError();
+    EXPECT_EQ(job.world().live(), 0);
+  }
+}
+
 TEST(GroupPoolTest, RanksThatAskForDifferentGroupsAllLearnWhoAskedForWhat) {
   TestJob job(3);
   std::vector<absl::Status> results(3);

@@ -49,7 +49,10 @@ absl::Status GroupRuntime::WaitReady() {
     return was_ready_ || IsTerminal(state_);
   };
   mutex_.Await(absl::Condition(&settled));
-  return was_ready_ ? absl::OkStatus() : cause_;
+  if (was_ready_) return absl::OkStatus();
+  return cause_.ok() ? absl::FailedPreconditionError(absl::StrCat(
+                           "'", options_.spec.name, "' was closed before it was set up"))
+                     : cause_;
 }
 
 absl::Status GroupRuntime::WaitTerminal() {
@@ -79,7 +82,7 @@ void GroupRuntime::BeginAbort(const absl::Status& cause) {
 void GroupRuntime::Propose(const std::string& wanted,
                            std::function<void(const absl::Status&)> refused) {
   Step([this, wanted, refused = std::move(refused)](GroupProtocol& protocol, absl::Time now) {
-    refused_ = refused;
+    refused_.push_back(refused);
     return protocol.Propose(now, wanted);
   });
 }
@@ -335,7 +338,7 @@ void GroupRuntime::Do(action::CauseResolved& action) {
 
 void GroupRuntime::Do(action::ProposalRefused& action) {
   options_.vote_ended();
-  if (refused_) std::exchange(refused_, nullptr)(action.why);
+  for (const auto& refused : std::exchange(refused_, {})) refused(action.why);
   options_.changed();
 }
 
@@ -399,7 +402,7 @@ void GroupRuntime::LetGo() {
   options_.executor->Cancel(timer_);
   timer_ = 0;
   options_.news->Unsubscribe(this);
-  refused_ = nullptr;
+  refused_.clear();
   helper_.Join();
   self_.reset();
 }

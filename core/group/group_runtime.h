@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -134,8 +135,13 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
                       absl::Duration timeout);
   absl::Status WaitCause() const;
   absl::Status Labelled(absl::string_view label, const absl::Status& status) const;
-  absl::Status Enqueue(Operation operation, OperationGate::Ticket ticket, absl::Duration timeout,
-                       std::shared_ptr<WorkState> work);
+  // Gives the queue an operation that the gate has let in; when it cannot, the ticket is not used
+  // up and the error is what the operation says after Abandon.
+  absl::Status Enqueue(Operation& operation, const OperationGate::Ticket& ticket,
+                       absl::Duration timeout, const std::shared_ptr<WorkState>& work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
+  absl::Status GiveUp(const OperationGate::Ticket& ticket, const absl::Status& why)
+      ABSL_LOCKS_EXCLUDED(queue_mutex_);
   void RunQueue();
 
   const Options options_;
@@ -151,7 +157,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   Cancellation connect_cancellation_;
   std::unique_ptr<GroupConnectStore> connect_store_;
   std::shared_ptr<GroupRuntime> self_;  // while the group is not terminal
-  std::function<void(const absl::Status&)> refused_;
+  std::vector<std::function<void(const absl::Status&)>> refused_;  // of those who wait for a vote
   std::string closed_by_;
   bool asked_ = false;      // for the holders, and not answered yet
   uint64_t questions_ = 0;  // so far

@@ -27,26 +27,40 @@ absl::Status GroupRuntime::WaitCause() const {
 }
 
 absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
-  absl::StatusOr<OperationGate::Ticket> ticket =
-      gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kBlocking);
+  absl::StatusOr<OperationGate::Ticket> ticket;
+  auto work = std::make_shared<WorkState>();
+  absl::Status queued;
+  {
+    // Over both, so that operations are queued in the order of their numbers.
+    absl::MutexLock lock(&queue_mutex_);
+    ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kBlocking);
+    if (ticket.ok() && ticket->mode == OperationGate::Mode::kQueued) {
+      queued = Enqueue(operation, *ticket, timeout, work);
+    }
+  }
   if (!ticket.ok()) {
     return Labelled(operation.name,
                     state() == GroupState::kAborting ? WaitCause() : ticket.status());
   }
+  if (!queued.ok()) return GiveUp(*ticket, queued);
   if (ticket->mode == OperationGate::Mode::kBlocking) return RunOne(operation, *ticket, timeout);
-  auto work = std::make_shared<WorkState>();
-  absl::Status queued = Enqueue(std::move(operation), *std::move(ticket), timeout, work);
-  return queued.ok() ? work->Wait(absl::InfiniteFuture()) : queued;
+  return work->Wait(absl::InfiniteFuture());
 }
 
 Work GroupRuntime::RunAsync(Operation operation, absl::Duration timeout) {
   auto work = std::make_shared<WorkState>();
-  absl::StatusOr<OperationGate::Ticket> ticket =
-      gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kQueued);
-  absl::Status status = ticket.ok()
-                            ? Enqueue(std::move(operation), *std::move(ticket), timeout, work)
-                            : Labelled(operation.name, ticket.status());
-  if (!status.ok()) work->Finish(std::move(status));
+  absl::StatusOr<OperationGate::Ticket> ticket;
+  absl::Status queued;
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kQueued);
+    if (ticket.ok()) queued = Enqueue(operation, *ticket, timeout, work);
+  }
+  if (!ticket.ok()) {
+    work->Finish(Labelled(operation.name, ticket.status()));
+  } else if (!queued.ok()) {
+    work->Finish(GiveUp(*ticket, queued));
+  }
   return Work(std::move(work));
 }
 
@@ -90,27 +104,28 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   return status.ok() ? status : Labelled(ticket.label, status);
 }
 
-absl::Status GroupRuntime::Enqueue(Operation operation, OperationGate::Ticket ticket,
-                                   absl::Duration timeout, std::shared_ptr<WorkState> work) {
-  {
-    absl::MutexLock lock(&queue_mutex_);
-    if (!queue_ends_ && !queue_started_) {
-      // The queue ends before the group is terminal, and the group holds itself until then.
-      absl::Status started = queue_thread_.Start([this] { RunQueue(); });
-      if (!started.ok()) {
-        gate_.Leave(ticket);
-        return Labelled(ticket.label, started);
-      }
-      queue_started_ = true;
-    }
-    if (!queue_ends_) {
-      queue_.push_back({std::move(operation), std::move(ticket), timeout, std::move(work)});
-      return absl::OkStatus();
-    }
-  }
+absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ticket& ticket,
+                                   absl::Duration timeout, const std::shared_ptr<WorkState>& work) {
   // An abort found the group idle and let its queue go; the gate stays open until the cause is
-  // known, which this operation waits for as one that the abort had broken would.
+  // known.
+  if (queue_ends_) return absl::UnavailableError("the group was aborted");
+  if (!queue_started_) {
+    // The queue ends before the group is terminal, and the group holds itself until then.
+    absl::Status started = queue_thread_.Start([this] { RunQueue(); });
+    if (!started.ok()) return started;
+    queue_started_ = true;
+  }
+  queue_.push_back({std::move(operation), ticket, timeout, work});
+  return absl::OkStatus();
+}
+
+// The ranks number their collectives alike, so one that cannot be run here breaks the group.
+absl::Status GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, const absl::Status& why) {
+  Step([why](GroupProtocol& protocol, absl::Time now) {
+    return protocol.Fail(now, why, CertaintyOf(why));
+  });
   gate_.Leave(ticket);
+  options_.executor->Post([self = shared_from_this()] { self->ReleaseWhenUnused(); });
   return Labelled(ticket.label, WaitCause());
 }
 

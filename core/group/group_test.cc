@@ -136,6 +136,22 @@ TEST_F(GroupTest, AnEmptyLeaseAnswersEveryOperationWithWhatToDo) {
   EXPECT_FALSE(leases_[0]->AllReduceAsync(Buffer(), ReduceOp::kSum).Wait().ok());
 }
 
+TEST_F(GroupTest, OperationsOfManyThreadsAreQueuedInTheOrderOfTheirNumbers) {
+  Start(1);
+  constexpr int kEach = 50;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      float value = 1;
+      for (int i = 0; i < kEach; ++i) {
+        EXPECT_TRUE(leases_[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum).Wait().ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(leases_[0].Close().ok()) << "drains to the last number";
+}
+
 // --- close
 
 TEST_F(GroupTest, CloseByOneRankDestroysTheGroupOnEveryRank) {

@@ -122,6 +122,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
   // What is waited for ends by itself: a set-up, a close or a vote of this name.
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
   while (true) {
+    std::shared_ptr<GroupRuntime> made;
     std::shared_ptr<GroupRuntime> to_replace;
     std::string difference;
     {
@@ -157,24 +158,22 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           entry = Entry();
           entry.runtime = NewRuntime(spec);
           entry.created_at = where.ToString();
+          // Under the lock: a close of the pool finds it started, or does not find it.
+          entry.runtime->Start();
+          made = entry.runtime;
           ++version_;
           break;
         }
       }
     }
-    if (to_replace == nullptr) return Create(spec, where);
+    if (made != nullptr) return AwaitReady(made, spec, where);
     if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok())
       return status;
   }
 }
 
-absl::StatusOr<GroupLease> PoolCore::Create(const GroupSpec& spec, SourceLocation where) {
-  std::shared_ptr<GroupRuntime> runtime;
-  {
-    absl::MutexLock lock(&mutex_);
-    runtime = entries_.at(spec.name).runtime;
-  }
-  runtime->Start();
+absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
+                                                const GroupSpec& spec, SourceLocation where) {
   absl::Status ready = runtime->WaitReady();
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(spec.name);
@@ -184,7 +183,7 @@ absl::StatusOr<GroupLease> PoolCore::Create(const GroupSpec& spec, SourceLocatio
     ++version_;
     return ready;
   }
-  if (!ours)
+  if (!ours || closed_)
     return absl::FailedPreconditionError(
         absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
   return AddHolder(it->second, spec, where);
@@ -288,12 +287,19 @@ std::shared_ptr<GroupRuntime> PoolCore::RemoveHolder(const LeaseRecord& lease) {
   return nullptr;
 }
 
+void PoolCore::HandOutNoMore(const GroupRuntime& runtime) {
+  for (auto& [name, entry] : entries_) {
+    if (entry.runtime.get() == &runtime) entry.voting = true;
+  }
+}
+
 void PoolCore::Release(LeaseRecord& lease) {
   if (forked()) return;  // the child owns nothing
   std::shared_ptr<GroupRuntime> last;
   {
     absl::MutexLock lock(&mutex_);
     last = RemoveHolder(lease);
+    if (last != nullptr && options_.close_idle_groups) HandOutNoMore(*last);
   }
   if (last != nullptr) last->OnLastLeaseEnded();
   if (last == nullptr || !options_.close_idle_groups) return;
@@ -321,6 +327,7 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
       }
     }
     RemoveHolder(lease);
+    HandOutNoMore(lease.runtime());
   }
   lease.runtime().BeginClose(timeout);
   return lease.runtime().WaitTerminal();
@@ -328,12 +335,14 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
 
 void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
   if (forked()) return;
-  lease.runtime().BeginAbort(
+  // A copy: the abort wakes the holder, who may end the lease before this returns.
+  const std::shared_ptr<GroupRuntime> runtime = lease.shared_runtime();
+  runtime->BeginAbort(
       absl::Status(cause.ok() ? absl::StatusCode::kAborted : cause.code(),
                    absl::StrCat("rank ", world_.rank, " left: \"",
                                 cause.ok() ? "no cause given" : cause.message(), "\"")));
   // Bounded: never waits for a peer.
-  lease.runtime().WaitTerminal().IgnoreError();
+  runtime->WaitTerminal().IgnoreError();
 }
 
 std::vector<LiveGroup> PoolCore::LiveGroups() const {
@@ -392,6 +401,10 @@ std::vector<std::shared_ptr<GroupRuntime>> PoolCore::StopAcquiring() {
 }
 
 absl::Status PoolCore::Close(absl::Duration timeout) {
+  if (forked()) {
+    return absl::FailedPreconditionError(
+        "Close of a pool in a forked child: the pool belongs to the process that made it");
+  }
   std::vector<std::shared_ptr<GroupRuntime>> runtimes;
   {
     absl::MutexLock lock(&mutex_);
@@ -422,13 +435,16 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
   absl::Status result;
   for (const auto& runtime : closing) result.Update(runtime->WaitTerminal());
   for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
+  {
+    absl::MutexLock lock(&mutex_);
+    close_result_ = result;
+  }
   LeaveStore("closed", timeout);
-  absl::MutexLock lock(&mutex_);
-  close_result_ = result;
   return result;
 }
 
 void PoolCore::Abort(const absl::Status& cause) {
+  if (forked()) return;  // the child owns nothing
   std::vector<std::shared_ptr<GroupRuntime>> runtimes;
   {
     absl::MutexLock lock(&mutex_);

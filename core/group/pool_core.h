@@ -31,6 +31,7 @@ class LeaseRecord {
 
   PoolCore& core() const { return *core_; }
   GroupRuntime& runtime() const { return *runtime_; }
+  std::shared_ptr<GroupRuntime> shared_runtime() const { return runtime_; }
   uint64_t id() const { return id_; }
   Group& group() { return group_; }
   absl::Duration close_timeout() const { return close_timeout_; }
@@ -97,7 +98,10 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   static std::string JoinHolders(const std::vector<Holder>& holders);
   std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec);
   Introduction Introduce(const GroupSpec& spec) const;
-  absl::StatusOr<GroupLease> Create(const GroupSpec& spec, SourceLocation where)
+  // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.
+  void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<GroupLease> AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
+                                        const GroupSpec& spec, SourceLocation where)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -391,7 +391,13 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   want_intent_.reset();
   Apply(GroupEvent::kFailed);
   release_by_ = released_ ? absl::InfiniteFuture() : now + options_.close_timeout;
+  TellOfFailure(now, failed_in);
+  // After the news is on its way: cutting many connections takes time, and what the peers see of it
+  // is a suspicion that must not be written before the cause.
   Do(action::AbortBackend{candidate_});
+}
+
+void GroupProtocol::TellOfFailure(absl::Time now, GroupState failed_in) {
   // Without a generation nobody else shares the failure, and after the agreement to close it is
   // this rank's alone.
   const bool meeting = generation() == 0 && !pending_gather_.empty();
@@ -404,7 +410,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
     Withdraw();
     return;
   }
-  if (certainty == Certainty::kSuspicion) {
+  if (certainty_ == Certainty::kSuspicion) {
     suspicion_until_ = now + options_.cause_window;
   } else {
     want_cause_ = true;

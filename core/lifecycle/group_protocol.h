@@ -121,6 +121,7 @@ class GroupProtocol {
   Actions Finish();
 
   void FailNow(absl::Time now, absl::Status why, Certainty certainty);
+  void TellOfFailure(absl::Time now, GroupState failed_in);
   void Resolve(absl::Status cause);
   void Withdraw();
   void EndAbortWhenDone();
