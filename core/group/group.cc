@@ -79,8 +79,9 @@ Work Group::RunAsync(absl::string_view name, const Check& check, Body body) {
   if (status.ok()) {
     const ArgumentCheck arguments(rank(), size(), runtime_->spec().device);
     status = check(arguments);
-    if (status.ok())
+    if (status.ok()) {
       return runtime_->RunAsync({name, Kind::kCollective, std::move(body)}, operation_timeout_);
+    }
     status = absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
   }
   auto failed = std::make_shared<WorkState>();

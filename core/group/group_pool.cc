@@ -31,15 +31,16 @@ class GroupPoolImpl final : public GroupPool {
 
   int rank() const override { return core_->world().rank; }
   int world_size() const override { return core_->world().size; }
-  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where) override {
-    return core_->Acquire(spec, where);
-  }
   std::vector<LiveGroup> LiveGroups() const override { return core_->LiveGroups(); }
   PoolStatistics statistics() const override { return core_->statistics(); }
   absl::Status Close(absl::Duration timeout) override { return core_->Close(timeout); }
   void Abort(const absl::Status& cause) override { core_->Abort(cause); }
 
  private:
+  absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, SourceLocation where) override {
+    return core_->Acquire(spec, where);
+  }
+
   void End() {
     if (std::uncaught_exceptions() > exceptions_at_birth_) {
       return core_->Abort(

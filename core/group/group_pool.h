@@ -81,8 +81,10 @@ class GroupPool {
   //   DeadlineExceeded    ranks that did not come, by number
   //   else                the cause of the failed set-up, the same on every rank; nothing is left
   //   of it and a new attempt works at once
-  virtual absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec,
-                                             SourceLocation where = SourceLocation::Current()) = 0;
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec,
+                                     SourceLocation where = SourceLocation::Current()) {
+    return AcquireAt(spec, where);
+  }
 
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
   virtual PoolStatistics statistics() const = 0;
@@ -95,6 +97,9 @@ class GroupPool {
   // Aborts every group here with `cause` (the peers learn it) and leaves the store. Bounded, never
   // waits for a peer.
   virtual void Abort(const absl::Status& cause) = 0;
+
+ private:
+  virtual absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, SourceLocation where) = 0;
 };
 
 }  // namespace muster

@@ -63,8 +63,9 @@ absl::Status GroupRuntime::WaitTerminal() {
 }
 
 void GroupRuntime::BeginClose(absl::Duration timeout) {
-  if (absl::Status fault = HitFault(FaultPoint::kPoolClosing, options_.rank); !fault.ok())
+  if (absl::Status fault = HitFault(FaultPoint::kPoolClosing, options_.rank); !fault.ok()) {
     return BeginAbort(fault);
+  }
   // Sealed on the caller's thread: no operation slips in between the number and the news of the
   // close.
   const int64_t issued = gate_.Seal(absl::StrCat("rank ", options_.rank, " closed"));
@@ -181,12 +182,15 @@ void GroupRuntime::Do(action::Connect& action) {
       [this, context, name = action.agreement.backend]() -> absl::Status {
         absl::StatusOr<Backend*> backend = options_.backends->Find(name);
         if (!backend.ok()) return backend.status();
-        if (absl::Status fault = HitFault(FaultPoint::kPoolConnecting, options_.rank); !fault.ok())
+        if (absl::Status fault = HitFault(FaultPoint::kPoolConnecting, options_.rank);
+            !fault.ok()) {
           return fault;
+        }
         absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*backend)->Connect(context);
         if (!communicator.ok()) return communicator.status();
-        if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, options_.rank); !fault.ok())
+        if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, options_.rank); !fault.ok()) {
           return fault;
+        }
         absl::MutexLock lock(&mutex_);
         communicator_ = *std::move(communicator);
         capabilities_ = (*backend)->capabilities();
@@ -222,13 +226,15 @@ void GroupRuntime::Do(action::AskHolders&) {
   // A rank that holds the group may only be a step behind the one that asks: it gets half of the
   // time that the vote has to let go of it.
   asked_ = true;
-  options_.executor->PostAt(options_.executor->Now() + options_.spec.close_timeout / 2,
-                            [weak = weak_from_this(), question = ++questions_] {
-                              auto self = weak.lock();
-                              if (self == nullptr || !self->asked_ || self->questions_ != question)
-                                return;
-                              self->AnswerHolders(self->options_.ask_holders());
-                            });
+  options_.executor->PostAt(
+      options_.executor->Now() + options_.spec.close_timeout / 2,
+      [weak = weak_from_this(), question = ++questions_] {
+        auto self = weak.lock();
+        if (self == nullptr || !self->asked_ || self->questions_ != question) {
+          return;
+        }
+        self->AnswerHolders(self->options_.ask_holders());
+      });
 }
 
 void GroupRuntime::AnswerHolders(const std::string& holders) {
@@ -307,8 +313,9 @@ void GroupRuntime::Do(action::WakeAt& action) {
   timer_ = 0;
   if (action.when == absl::InfiniteFuture()) return;
   timer_ = options_.executor->PostAt(action.when, [weak = weak_from_this()] {
-    if (auto self = weak.lock())
+    if (auto self = weak.lock()) {
       self->Execute(self->protocol_.OnTimer(self->options_.executor->Now()));
+    }
   });
 }
 
@@ -391,9 +398,10 @@ void GroupRuntime::ReleaseWhenUnused() {
         return absl::OkStatus();
       },
       [this](absl::Status result) {
-        if (!result.ok())
+        if (!result.ok()) {
           LOG(ERROR) << "group " << protocol_.id()
                      << ": its communicator was released on the control thread: " << result;
+        }
         Execute(protocol_.OnReleased());
       });
 }

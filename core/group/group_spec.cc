@@ -32,8 +32,9 @@ absl::Status GroupSpec::Validate() const {
                                                    "': it must be 1 to ", kMaxNameLength,
                                                    " letters, digits, '_', '.' or '-'"));
   }
-  if (backend.empty())
+  if (backend.empty()) {
     return absl::InvalidArgumentError("GroupSpec.backend is empty: name a backend, or 'auto'");
+  }
   if (device.index < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("GroupSpec.device is ", device.ToString(), ": its index must be 0 or more"));
@@ -55,8 +56,9 @@ absl::Status GroupSpec::Validate() const {
 std::map<std::string, std::string> GroupSpec::Identity() const {
   std::map<std::string, std::string> identity = {
       {"device", device.type == Device::Type::kCpu ? "cpu" : "cuda"}, {"backend", backend}};
-  for (const auto& [option, value] : backend_options)
+  for (const auto& [option, value] : backend_options) {
     identity[absl::StrCat("backend_options['", option, "']")] = value;
+  }
   return identity;
 }
 

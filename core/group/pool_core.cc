@@ -24,14 +24,16 @@ std::vector<std::string> PreferredBackends(Device device) {
 std::vector<std::string> Offers(const BackendRegistry& backends, const GroupSpec& spec) {
   std::vector<std::string> candidates = PreferredBackends(spec.device);
   for (const std::string& name : backends.Names()) {
-    if (std::find(candidates.begin(), candidates.end(), name) == candidates.end())
+    if (std::find(candidates.begin(), candidates.end(), name) == candidates.end()) {
       candidates.push_back(name);
+    }
   }
   std::vector<std::string> offers;
   for (const std::string& name : candidates) {
     absl::StatusOr<Backend*> backend = backends.Find(name);
-    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok())
+    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok()) {
       offers.push_back(name);
+    }
   }
   return offers;
 }
@@ -76,8 +78,9 @@ absl::Status PoolCore::Join() {
   absl::MutexLock lock(&joined->mutex);
   const auto done = [&joined]()
                         ABSL_NO_THREAD_SAFETY_ANALYSIS { return joined->status.has_value(); };
-  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout))
+  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout)) {
     return *joined->status;
+  }
   return absl::DeadlineExceededError(absl::StrCat("the store at ", world_.store_address,
                                                   " did not answer within ",
                                                   absl::FormatDuration(options_.connect_timeout)));
@@ -106,8 +109,9 @@ std::string PoolCore::Holders() const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::string> all;
   for (const auto& [name, entry] : entries_) {
-    if (!entry.holders.empty())
+    if (!entry.holders.empty()) {
       all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+    }
   }
   return absl::StrJoin(all, ", ");
 }
@@ -127,8 +131,9 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
     std::string difference;
     {
       absl::MutexLock lock(&mutex_);
-      if (closed_)
+      if (closed_) {
         return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
+      }
       const NamedGroup group = Look(spec);
       const AcquireDecision decision = DecideAcquire(group);
       switch (decision.kind) {
@@ -167,8 +172,9 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
       }
     }
     if (made != nullptr) return AwaitReady(made, spec, where);
-    if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok())
+    if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok()) {
       return status;
+    }
   }
 }
 
@@ -183,9 +189,10 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
     ++version_;
     return ready;
   }
-  if (!ours || closed_)
+  if (!ours || closed_) {
     return absl::FailedPreconditionError(
         absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
+  }
   return AddHolder(it->second, spec, where);
 }
 
@@ -304,14 +311,16 @@ void PoolCore::Release(LeaseRecord& lease) {
   if (last != nullptr) last->OnLastLeaseEnded();
   if (last == nullptr || !options_.close_idle_groups) return;
   last->BeginClose(lease.close_timeout());
-  if (absl::Status status = last->WaitTerminal(); !status.ok())
+  if (absl::Status status = last->WaitTerminal(); !status.ok()) {
     LOG(WARNING) << "closing idle group " << last->id() << ": " << status.message();
+  }
 }
 
 absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout) {
-  if (forked())
+  if (forked()) {
     return absl::FailedPreconditionError(
         "Close in a forked child: the group belongs to the parent");
+  }
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [name, entry] : entries_) {

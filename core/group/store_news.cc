@@ -32,8 +32,9 @@ void StoreNews::Subscribe(const std::string& name, Listener* listener) {
     listener->OnStoreLost(lost_);
     return;
   }
-  if (auto known = records_.find(name); known != records_.end())
+  if (auto known = records_.find(name); known != records_.end()) {
     listener->OnRecord(known->second.revision, known->second.record);
+  }
 }
 
 void StoreNews::TellSessions(Listener* listener) {
@@ -55,8 +56,9 @@ void StoreNews::Unsubscribe(Listener* listener) { listeners_.erase(listener); }
 void StoreNews::OnSessions(absl::StatusOr<std::vector<WatchEvent>> events) {
   if (!events.ok()) return OnLost(events.status());
   for (const WatchEvent& event : *events) {
-    if (event.kind == WatchEvent::Kind::kDelete)
+    if (event.kind == WatchEvent::Kind::kDelete) {
       continue;  // a session's record stays: it says how it ended
+    }
     absl::StatusOr<SessionRecord> session = SessionRecord::Decode(event.entry.value);
     if (!session.ok()) {
       LOG(ERROR) << "the store's '" << event.entry.key
@@ -91,8 +93,9 @@ void StoreNews::OnRecords(absl::StatusOr<std::vector<WatchEvent>> events) {
     }
     const std::map<Listener*, std::string> listeners = listeners_;
     for (const auto& [listener, wanted] : listeners) {
-      if (wanted == name && listeners_.count(listener) != 0)
+      if (wanted == name && listeners_.count(listener) != 0) {
         listener->OnRecord(event.entry.revision, *record);
+      }
     }
   }
   have_records_ = true;
