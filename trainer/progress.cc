@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "muster/core/platform/environment.h"
 
 namespace muster {
 namespace {
@@ -17,7 +18,7 @@ constexpr int kBarWidth = 24;
 
 class FileOutput final : public ProgressOutput {
  public:
-  explicit FileOutput(std::FILE* file) : file_(file), is_terminal_(isatty(fileno(file)) == 1) {}
+  FileOutput(std::FILE* file, bool is_terminal) : file_(file), is_terminal_(is_terminal) {}
 
   bool is_terminal() const override { return is_terminal_; }
   void Write(absl::string_view text) override {
@@ -39,7 +40,13 @@ class LogOutput final : public ProgressOutput {
 }  // namespace
 
 std::unique_ptr<ProgressOutput> ProgressOutput::OfFile(std::FILE* file) {
-  return std::make_unique<FileOutput>(file);
+  return std::make_unique<FileOutput>(file, isatty(fileno(file)) == 1);
+}
+
+std::unique_ptr<ProgressOutput> ProgressOutput::OfStandardOutput(const Environment& environment) {
+  const bool is_terminal =
+      isatty(STDOUT_FILENO) == 1 || environment.Get("MUSTER_TERMINAL").value_or("") == "1";
+  return std::make_unique<FileOutput>(stdout, is_terminal);
 }
 
 std::unique_ptr<ProgressOutput> ProgressOutput::OfLog() { return std::make_unique<LogOutput>(); }

@@ -1,9 +1,9 @@
 // Tells a human how a stage goes: a bar where the output is a terminal, plain lines where it is a
 // file or a pipe.
 //
-//   fit 2/5 [=========>          ] 215/430  loss 0.4312  accuracy 0.8493  20311 samples/s (redrawn
-//   in place) fit 2/5: loss 0.4312, accuracy 0.8493, validation loss 0.4107, accuracy 0.8538, 20311
-//   samples/s, 2.7 s
+//   fit 2/5 [===========>            ] 215/430  loss 0.4312  accuracy 0.8493  20311 samples/s
+//
+//   fit 2/5: loss 0.4312, accuracy 0.8493, 20311 samples/s, 2.7 s
 #ifndef MUSTER_TRAINER_PROGRESS_H_
 #define MUSTER_TRAINER_PROGRESS_H_
 
@@ -15,6 +15,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/core/platform/environment.h"
 #include "muster/trainer/metrics.h"
 
 namespace muster {
@@ -27,8 +28,11 @@ class ProgressOutput {
   virtual bool is_terminal() const = 0;
   virtual void Write(absl::string_view text) = 0;
 
-  // To `file` (stdout, say), which it borrows; a terminal when that is one.
+  // To `file`, which it borrows; a terminal when that is one.
   static std::unique_ptr<ProgressOutput> OfFile(std::FILE* file);
+  // To stdout; a terminal when that is one, or when it goes through `muster run` to one
+  // (MUSTER_TERMINAL=1).
+  static std::unique_ptr<ProgressOutput> OfStandardOutput(const Environment& environment);
   // To absl's log at level INFO: the default of a library that otherwise prints nothing.
   static std::unique_ptr<ProgressOutput> OfLog();
 };

@@ -1,10 +1,13 @@
 #include "muster/trainer/progress.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/environment.h"
 
 namespace muster {
 namespace {
@@ -130,6 +133,15 @@ TEST(ProgressOutputTest, AFileIsNoTerminalAndGetsEachLineAtOnce) {
   EXPECT_EQ(pread(fileno(file), text, sizeof(text), 0), 7);
   EXPECT_STREQ(text, "a line\n");
   std::fclose(file);
+}
+
+// Whatever this test's own stdout is, the launcher's word for the terminal behind it counts.
+TEST(ProgressOutputTest, ALauncherOnATerminalMeansATerminal) {
+  EXPECT_TRUE(ProgressOutput::OfStandardOutput(
+                  Environment(Environment::Variables{{"MUSTER_TERMINAL", "1"}}))
+                  ->is_terminal());
+  EXPECT_EQ(ProgressOutput::OfStandardOutput(Environment(Environment::Variables{}))->is_terminal(),
+            isatty(STDOUT_FILENO) == 1);
 }
 
 }  // namespace

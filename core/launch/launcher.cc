@@ -200,6 +200,10 @@ std::vector<std::string> Job::RankEnvironment(int rank) const {
     variables["MUSTER_STORE"] = store_->address();
     variables["MUSTER_TOKEN_FILE"] = token_file_;
   }
+  variables.erase("MUSTER_TERMINAL");
+  if (options_.output != nullptr && options_.output->is_terminal()) {
+    variables["MUSTER_TERMINAL"] = "1";
+  }
   if (options_.rank_variables) {
     for (const auto& [name, value] : options_.rank_variables(rank)) variables[name] = value;
   }

@@ -44,7 +44,8 @@ struct JobOptions {
   int ranks = 1;
 
   // What the ranks inherit. Each gets besides: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, the
-  // same four with MUSTER_ before them, and with a store MUSTER_STORE and MUSTER_TOKEN_FILE.
+  // same four with MUSTER_ before them, with a store MUSTER_STORE and MUSTER_TOKEN_FILE, and with
+  // an output that is a terminal MUSTER_TERMINAL.
   Environment environment{{}};
   // More variables for one rank.
   std::function<std::map<std::string, std::string>(int rank)> rank_variables;

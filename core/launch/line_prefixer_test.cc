@@ -9,6 +9,8 @@ namespace {
 
 class LinePrefixerTest : public ::testing::Test {
  protected:
+  explicit LinePrefixerTest(LinePrefixer::Mode mode = LinePrefixer::kKeep) : prefixer_(3, mode) {}
+
   std::string Add(absl::string_view bytes) {
     std::string out;
     prefixer_.Add(bytes, &out);
@@ -20,7 +22,7 @@ class LinePrefixerTest : public ::testing::Test {
     return out;
   }
 
-  LinePrefixer prefixer_{3};
+  LinePrefixer prefixer_;
 };
 
 TEST_F(LinePrefixerTest, EachWholeLineGetsTheRank) {
@@ -48,6 +50,58 @@ TEST_F(LinePrefixerTest, AnEndlessLineComesInPieces) {
   EXPECT_EQ(Add(max), "");
   EXPECT_EQ(Add("\n"), "[3] " + max + "\n");
   EXPECT_EQ(Add(max + max + "y\n"), "[3] " + max + "\n[3] " + max + "\n[3] y\n");
+}
+
+class RedrawTest : public LinePrefixerTest {
+ protected:
+  RedrawTest() : LinePrefixerTest(LinePrefixer::kRedraw) {}
+};
+
+TEST_F(RedrawTest, ABarIsWhatTheUnfinishedLineShowsLast) {
+  EXPECT_EQ(Add("\r10%"), "");
+  EXPECT_EQ(prefixer_.bar(), "[3] 10%");
+  EXPECT_EQ(Add("\r20%\r3"), "");
+  EXPECT_EQ(prefixer_.bar(), "[3] 3");
+  EXPECT_EQ(Add("0%"), "");
+  EXPECT_EQ(prefixer_.bar(), "[3] 30%");
+}
+
+TEST_F(RedrawTest, ABarMayEndWithItsCarriageReturn) {
+  EXPECT_EQ(Add("10%\r"), "");
+  EXPECT_EQ(prefixer_.bar(), "[3] 10%");
+  EXPECT_EQ(Add("20%\r"), "");
+  EXPECT_EQ(prefixer_.bar(), "[3] 20%");
+}
+
+TEST_F(RedrawTest, BlanksWipeABarOut) {
+  Add("\r10%");
+  EXPECT_EQ(Add("\r   \r"), "");
+  EXPECT_EQ(prefixer_.bar(), "");
+}
+
+TEST_F(RedrawTest, TheLineAfterABarHasNothingOfIt) {
+  EXPECT_EQ(Add("\r10%\r   \rdone\n"), "[3] done\n");
+  EXPECT_EQ(prefixer_.bar(), "");
+  EXPECT_EQ(Add("unfinished"), "");
+  EXPECT_EQ(prefixer_.bar(), "");
+  EXPECT_EQ(Finish(), "[3] unfinished\n");
+}
+
+TEST_F(RedrawTest, ABarThatTheProgramLeavesStaysAsALine) {
+  Add("\r10%\r100%");
+  EXPECT_EQ(Finish(), "[3] 100%\n");
+  EXPECT_EQ(prefixer_.bar(), "");
+}
+
+TEST_F(RedrawTest, LinesThatEndWithBothCharactersStayWhole) {
+  EXPECT_EQ(Add("a\r\nb\r"), "[3] a\r\n");
+  EXPECT_EQ(Add("\nc\n"), "[3] b\r\n[3] c\n");
+}
+
+TEST_F(RedrawTest, ABarWithoutAnEndIsNoEndlessLine) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Add("\r" + std::string(LinePrefixer::kMaxLine / 2, 'x')), "");
+  }
 }
 
 }  // namespace

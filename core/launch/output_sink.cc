@@ -19,9 +19,13 @@
 namespace muster {
 
 PrefixedOutput::PrefixedOutput(int ranks, int output_fd, int errors_fd)
-    : output_(output_fd), errors_(errors_fd) {
+    : is_terminal_(isatty(output_fd) == 1),
+      errors_join_output_(is_terminal_ && isatty(errors_fd) == 1),
+      output_(output_fd),
+      errors_(errors_fd) {
+  const LinePrefixer::Mode mode = is_terminal_ ? LinePrefixer::kRedraw : LinePrefixer::kKeep;
   for (int rank = 0; rank < ranks; ++rank) {
-    ranks_.push_back({LinePrefixer(rank), LinePrefixer(rank)});
+    ranks_.push_back({LinePrefixer(rank, mode), LinePrefixer(rank)});
   }
 }
 
@@ -33,13 +37,32 @@ LinePrefixer& PrefixedOutput::Prefixer(int rank, OutputStream stream) {
 void PrefixedOutput::Write(int rank, OutputStream stream, absl::string_view bytes) {
   std::string lines;
   Prefixer(rank, stream).Add(bytes, &lines);
-  Queue(stream).Add(lines);
+  Show(rank, stream, lines);
 }
 
 void PrefixedOutput::Finish(int rank, OutputStream stream) {
   std::string lines;
   Prefixer(rank, stream).Finish(&lines);
-  Queue(stream).Add(lines);
+  Show(rank, stream, lines);
+}
+
+void PrefixedOutput::Show(int rank, OutputStream stream, absl::string_view lines) {
+  if (&Queue(stream) != &output_) {
+    Queue(stream).Add(lines);
+    return;
+  }
+  std::string bar = bar_;
+  if (stream == OutputStream::kOutput) {
+    std::string redrawn = Prefixer(rank, stream).bar();
+    if (!redrawn.empty() || rank == bar_rank_) {
+      bar = std::move(redrawn);
+      bar_rank_ = bar.empty() ? -1 : rank;
+    }
+  }
+  if (lines.empty() && bar == bar_) return;
+  if (!bar_.empty()) output_.Add(absl::StrCat("\r", std::string(bar_.size(), ' '), "\r"));
+  output_.Add(absl::StrCat(lines, bar));
+  bar_ = std::move(bar);
 }
 
 absl::StatusOr<std::unique_ptr<RankLogs>> RankLogs::Create(const std::string& folder, int ranks) {

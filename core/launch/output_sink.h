@@ -27,9 +27,13 @@ class OutputSink {
   virtual void Finish(int rank, OutputStream stream) = 0;
   // What the launcher shall wait for and write on the sink's behalf.
   virtual std::vector<OutputQueue*> Queues() { return {}; }
+  // Whether a terminal shows the ranks' standard output, so that they may redraw a progress bar by
+  // carriage returns. The launcher tells them by MUSTER_TERMINAL=1.
+  virtual bool is_terminal() const { return false; }
 };
 
-// Whole lines with their rank before them, both streams kept apart.
+// Whole lines with their rank before them, both streams kept apart. On a terminal the last line
+// shows the progress bar that was redrawn last; the lines of all ranks pass above it.
 class PrefixedOutput final : public OutputSink {
  public:
   PrefixedOutput(int ranks, int output_fd, int errors_fd);
@@ -37,6 +41,7 @@ class PrefixedOutput final : public OutputSink {
   void Write(int rank, OutputStream stream, absl::string_view bytes) override;
   void Finish(int rank, OutputStream stream) override;
   std::vector<OutputQueue*> Queues() override { return {&output_, &errors_}; }
+  bool is_terminal() const override { return is_terminal_; }
 
  private:
   struct Rank {
@@ -45,11 +50,18 @@ class PrefixedOutput final : public OutputSink {
   };
 
   OutputQueue& Queue(OutputStream stream) {
-    return stream == OutputStream::kOutput ? output_ : errors_;
+    return stream == OutputStream::kOutput || errors_join_output_ ? output_ : errors_;
   }
   LinePrefixer& Prefixer(int rank, OutputStream stream);
+  // Queues `lines` of a stream, with the bar taken away before them and drawn again below.
+  void Show(int rank, OutputStream stream, absl::string_view lines);
 
+  const bool is_terminal_;
+  // One screen shows both: one queue keeps the bar below all lines.
+  const bool errors_join_output_;
   std::vector<Rank> ranks_;
+  int bar_rank_ = -1;  // whose bar is on the screen
+  std::string bar_;    // the bar itself; "" for none
   OutputQueue output_;
   OutputQueue errors_;
 };

@@ -34,7 +34,8 @@ constexpr absl::string_view kUsage =
 Starts N ranks of PROGRAM on this host and serves their store. Each rank gets RANK, WORLD_SIZE,
 LOCAL_RANK and LOCAL_WORLD_SIZE, the same with MUSTER_ before them, MUSTER_STORE and
 MUSTER_TOKEN_FILE; GroupPool::FromEnvironment() reads these. Each line of output begins with its
-rank. stdin is empty.
+rank; on a terminal the ranks get MUSTER_TERMINAL=1, and a progress bar that one of them redraws by
+carriage returns stays below the lines. stdin is empty.
 
 The first rank to fail decides: the others learn the cause at once, and who has not ended 2 s later
 is killed, with all that it started. SIGTERM, SIGINT and SIGHUP are passed on; a second one kills.

@@ -109,7 +109,7 @@ absl::StatusOr<std::string> CheckFlags(const Environment& environment, const std
   return folder;
 }
 
-TrainerOptions MakeOptions(const World& world) {
+TrainerOptions MakeOptions(const Environment& environment, const World& world) {
   TrainerOptions options;
   options.max_epochs = absl::GetFlag(FLAGS_epochs).value;
   options.batch_size = absl::GetFlag(FLAGS_batch_size).value;
@@ -124,12 +124,13 @@ TrainerOptions MakeOptions(const World& world) {
   options.pool.heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout).value;
   options.group_lifetime = absl::GetFlag(FLAGS_group_lifetime);
   options.world = world;
-  options.progress = ProgressOutput::OfFile(stdout);
+  options.progress = ProgressOutput::OfStandardOutput(environment);
   return options;
 }
 
 // Fit, validate, test; then the end of the group. The report is this rank's.
-absl::StatusOr<Report> Train(const World& world, const std::string& data_folder) {
+absl::StatusOr<Report> Train(const Environment& environment, const World& world,
+                             const std::string& data_folder) {
   absl::StatusOr<ImageData> images = ImageData::Load(data_folder, ImageData::Part::kTrain);
   if (!images.ok()) return images.status();
   absl::StatusOr<ImageData> test = ImageData::Load(data_folder, ImageData::Part::kTest);
@@ -143,7 +144,7 @@ absl::StatusOr<Report> Train(const World& world, const std::string& data_folder)
   const ProcessHoldings baseline = ProcessHoldings::Now();
   Report report;
   {
-    Trainer trainer(MakeOptions(world));
+    Trainer trainer(MakeOptions(environment, world));
     absl::Status status = trainer.Fit(module, train, validation);
     if (status.ok()) status = trainer.Validate(module, validation);
     if (status.ok()) status = trainer.Test(module, *test);
@@ -176,7 +177,7 @@ int RunRank(const Environment& environment, const std::string& data_folder) {
   absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return Fail("fashion_mnist", world.status());
   const std::string who = absl::StrCat("fashion_mnist, rank ", world->rank);
-  absl::StatusOr<Report> report = Train(*world, data_folder);
+  absl::StatusOr<Report> report = Train(environment, *world, data_folder);
   if (!report.ok()) return Fail(who, report.status());
 
   GroupSpec spec;

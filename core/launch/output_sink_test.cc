@@ -1,0 +1,99 @@
+#include "muster/core/launch/output_sink.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+#include "muster/core/launch/output_queue.h"
+#include "muster/core/launch/unique_fd.h"
+
+namespace muster {
+namespace {
+
+// A terminal that nobody watches.
+class Terminal {
+ public:
+  Terminal() : screen_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    if (!screen_.valid() || grantpt(screen_.get()) != 0 || unlockpt(screen_.get()) != 0) return;
+    char name[128];
+    if (ptsname_r(screen_.get(), name, sizeof(name)) != 0) return;
+    program_ = UniqueFd(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  }
+  bool valid() const { return program_.valid(); }
+  int fd() const { return program_.get(); }
+
+ private:
+  UniqueFd screen_;
+  UniqueFd program_;
+};
+
+// What was queued since the last call, for each of the two streams.
+std::string Take(PrefixedOutput& output, OutputStream stream) {
+  OutputQueue* queue = output.Queues()[stream == OutputStream::kOutput ? 0 : 1];
+  std::string text(queue->pending());
+  queue->Drop();
+  return text;
+}
+
+class TerminalOutputTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!terminal_.valid()) GTEST_SKIP() << "no pseudo-terminal can be had here";
+  }
+
+  // What comes to the screen when `rank` writes `bytes`.
+  std::string Write(int rank, absl::string_view bytes,
+                    OutputStream stream = OutputStream::kOutput) {
+    output_.Write(rank, stream, bytes);
+    return Take(output_, OutputStream::kOutput);
+  }
+
+  Terminal terminal_;
+  PrefixedOutput output_{2, terminal_.fd(), terminal_.fd()};
+};
+
+TEST_F(TerminalOutputTest, IsATerminal) { EXPECT_TRUE(output_.is_terminal()); }
+
+TEST_F(TerminalOutputTest, ABarIsRedrawnInPlaceWithItsRank) {
+  EXPECT_EQ(Write(0, "\r10%"), "[0] 10%");
+  EXPECT_EQ(Write(0, "\r20%"), "\r       \r[0] 20%");
+  EXPECT_EQ(Write(0, "\r20%"), "");  // as it is
+  EXPECT_EQ(Write(0, "\r   \rdone\n"), "\r       \r[0] done\n");
+  EXPECT_EQ(Write(0, "more\n"), "[0] more\n");
+}
+
+TEST_F(TerminalOutputTest, LinesOfOtherRanksAndOfErrorsPassAboveTheBar) {
+  Write(0, "\r10%");
+  EXPECT_EQ(Write(1, "hello\n"), "\r       \r[1] hello\n[0] 10%");
+  EXPECT_EQ(Write(0, "oh\n", OutputStream::kErrors), "\r       \r[0] oh\n[0] 10%");
+  EXPECT_EQ(Write(1, "a part"), "");
+}
+
+TEST_F(TerminalOutputTest, TheBarOfARankThatEndsDoesNotStayBelowTheOthers) {
+  Write(0, "\r10%");
+  output_.Finish(0, OutputStream::kOutput);
+  EXPECT_EQ(Take(output_, OutputStream::kOutput), "\r       \r[0] 10%\n");
+  EXPECT_EQ(Write(1, "hello\n"), "[1] hello\n");
+}
+
+TEST_F(TerminalOutputTest, TheLastBarIsShown) {
+  Write(0, "\r10%");
+  EXPECT_EQ(Write(1, "\r11%"), "\r       \r[1] 11%");
+  EXPECT_EQ(Write(1, "\r   \r"), "\r       \r");
+}
+
+TEST(PrefixedOutputTest, WithoutATerminalBytesPassUnchangedAndStreamsAreApart) {
+  PrefixedOutput output(1, -1, -1);
+  EXPECT_FALSE(output.is_terminal());
+  output.Write(0, OutputStream::kOutput, "\r10%\r20%\n");
+  output.Write(0, OutputStream::kErrors, "oh\n");
+  EXPECT_EQ(Take(output, OutputStream::kOutput), "[0] \r10%\r20%\n");
+  EXPECT_EQ(Take(output, OutputStream::kErrors), "[0] oh\n");
+}
+
+}  // namespace
+}  // namespace muster
