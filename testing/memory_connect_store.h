@@ -2,8 +2,10 @@
 // a test without a group and without a store.
 //
 //   MemoryConnectHub hub(2);
-//   std::unique_ptr<ConnectStore> store = hub.ForRank(0, &cancellation);   // on the thread of rank
-//   0 ConnectContext context; context.store = store.get();
+//   // On the thread of rank 0:
+//   std::unique_ptr<ConnectStore> store = hub.ForRank(0, &cancellation);
+//   ConnectContext context;
+//   context.store = store.get();
 #ifndef MUSTER_TESTING_MEMORY_CONNECT_STORE_H_
 #define MUSTER_TESTING_MEMORY_CONNECT_STORE_H_
 

@@ -40,6 +40,11 @@ format_cc() {
   local -a sources
   mapfile -t sources < <(files '*.cc' '*.h' '*.cu')
   [ ${#sources[@]} != 0 ] || return 0
+  # clang-format leaves comments alone: it would reflow the code in them.
+  local long
+  long=$(awk 'length > 100 && $1 == "//" && !/:\/\// {print FILENAME ":" FNR ": over 100 columns"}' \
+    "${sources[@]}")
+  [ -z "$long" ] || complain "$long"
   if [ "$fix" = 1 ]; then
     "$tools/bin/clang-format" -i --style=file "${sources[@]}"
   else

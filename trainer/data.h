@@ -3,9 +3,10 @@
 //
 //   class Squares : public Dataset {
 //     int64_t size() const override { return 1000; }
-//     std::vector<Field> fields() const override { return {{"x", DataType::kF32, {1}}, {"y",
-//     DataType::kF32, {1}}}; } absl::Status Read(absl::Span<const int64_t> indices, Batch& batch)
-//     override {
+//     std::vector<Field> fields() const override {
+//       return {{"x", DataType::kF32, {1}}, {"y", DataType::kF32, {1}}};
+//     }
+//     absl::Status Read(absl::Span<const int64_t> indices, Batch& batch) override {
 //       float* x = static_cast<float*>(batch.fields[0].data);
 //       ...
 //     }

@@ -1,7 +1,7 @@
 // Ranks that are threads of one process: collectives for the unit tests of the trainer's parts.
 //
-//   std::vector<absl::Status> statuses = RunRanks(4, [](Collectives& ranks) { ... return
-//   absl::OkStatus(); });
+//   std::vector<absl::Status> statuses =
+//       RunRanks(4, [](Collectives& ranks) { ... return absl::OkStatus(); });
 #ifndef MUSTER_TRAINER_IN_PROCESS_COLLECTIVES_H_
 #define MUSTER_TRAINER_IN_PROCESS_COLLECTIVES_H_
 

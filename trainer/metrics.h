@@ -1,9 +1,9 @@
 // What a batch tells about the model, as sums: sums of parts add up to the sum of the whole, means
 // do not.
 //
-//   MetricSums sums;                                   // of this rank's samples
-//   absl::StatusOr<MetricSums> all = ReduceMetrics(collectives, sums);   // of all ranks' samples,
-//   the same on each all->mean_loss();
+//   MetricSums sums;   // of this rank's samples
+//   absl::StatusOr<MetricSums> all = ReduceMetrics(collectives, sums);   // of all ranks' samples
+//   all->mean_loss();                                                    // the same on each rank
 #ifndef MUSTER_TRAINER_METRICS_H_
 #define MUSTER_TRAINER_METRICS_H_
 

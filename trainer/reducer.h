@@ -4,9 +4,9 @@
 //   module.PlaceGradients(reducer.gradients());      // optional: saves a copy
 //   for each step:
 //     reducer.StartStep();
-//     module.TrainStep(batch, [&](int i) { reducer.Ready(i, module.parameters()[i].gradient); },
-//     metrics); status = reducer.FinishStep();                 // gradients() are now the averages,
-//     the same bits on every rank
+//     module.TrainStep(batch,
+//                      [&](int i) { reducer.Ready(i, module.parameters()[i].gradient); }, metrics);
+//     status = reducer.FinishStep();   // gradients() are the averages, the same bits on every rank
 #ifndef MUSTER_TRAINER_REDUCER_H_
 #define MUSTER_TRAINER_REDUCER_H_
 

@@ -1,7 +1,8 @@
 // Stochastic gradient descent with momentum, as PyTorch writes it:
 //
-//   g = gradient + weight_decay * w;   b = momentum * b + g   (b = g in the first step);   w = w -
-//   learning_rate * b
+//   g = gradient + weight_decay * w
+//   b = momentum * b + g              (b = g in the first step)
+//   w = w - learning_rate * b
 #ifndef MUSTER_TRAINER_SGD_H_
 #define MUSTER_TRAINER_SGD_H_
 

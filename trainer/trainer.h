@@ -5,16 +5,14 @@
 //   options.max_epochs = 5;
 //   options.group.name = "train";
 //
-//   muster::Trainer trainer(std::move(options));            // owns its pool: the group dies with
-//   the trainer
-//   // muster::Trainer trainer(options, pool);              // the caller's pool: N equal trainers,
-//   one group
-//   // muster::Trainer trainer(options, std::move(lease));  // borrowed: never closed by the
-//   trainer absl::Status status = trainer.Fit(module, train_data, validation_data); if
-//   (status.ok()) status = trainer.Validate(module, validation_data);   // the same group if
-//   (status.ok()) status = trainer.Test(module, test_data);             // the same group if
-//   (status.ok()) status = trainer.Close();                             // or let the destructor do
-//   it
+//   muster::Trainer trainer(std::move(options));           // owns its pool: the group dies with it
+//   // muster::Trainer trainer(options, pool);             // the caller's: equal trainers share
+//   // muster::Trainer trainer(options, std::move(lease)); // borrowed: never closed by the trainer
+//
+//   absl::Status status = trainer.Fit(module, train_data, validation_data);
+//   if (status.ok()) status = trainer.Validate(module, validation_data);  // the same group
+//   if (status.ok()) status = trainer.Test(module, test_data);            // the same group
+//   if (status.ok()) status = trainer.Close();                            // or the destructor does
 //
 // A stage acquires its group, uses it and gives it back. With group_lifetime = kTrainer it stays
 // for the next stage, until its pool ends; with kStage it is closed on every rank at the end of

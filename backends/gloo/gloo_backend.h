@@ -6,10 +6,9 @@
 //
 // Options, all optional; the same on all ranks:
 //   all_reduce      "ring" (default) or "bcube": gloo's algorithm. The ring moves the fewest bytes,
-//   bcube takes fewer steps for small
-//                   buffers.
+//                   bcube takes fewer steps for small buffers.
 //   segment_bytes   1024 to 1073741824, default 1048576: how much of an all_reduce is under way at
-//   a time.
+//                   a time.
 //
 // What is gloo's and what is ours: all_reduce, broadcast, all_gather and barrier are gloo's
 // algorithms; reductions use core/collective/reduction.h, so f16 and bf16 accumulate in f32 and are

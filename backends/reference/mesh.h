@@ -3,8 +3,8 @@
 //   Interrupt interrupt;                                   // opened; raised by whoever gives up
 //   absl::StatusOr<Meeting> meeting = Meeting::Open("127.0.0.1");
 //   // tell all ranks meeting->invitation(), learn theirs: `invitations`, in the order of ranks
-//   absl::StatusOr<std::vector<Descriptor>> links = meeting->Meet(rank, invitations, interrupt,
-//   deadline);
+//   absl::StatusOr<std::vector<Descriptor>> links =
+//       meeting->Meet(rank, invitations, interrupt, deadline);
 //
 // Each rank connects to those below it and accepts those above it. An invitation holds a random
 // number that only the ranks of this generation know, and both ends of a connection present the

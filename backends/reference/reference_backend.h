@@ -2,16 +2,15 @@
 // oracle that other backends are compared with, and the example of how to write one. It is not
 // fast.
 //
-//   spec.backend = "reference";       // deps: ["@muster//backends:reference"]; no options; CPU
-//   only
+//   spec.backend = "reference";   // deps: ["@muster//backends:reference"]; no options; CPU only
 //
 // How it works, from the outside in; each file is short:
 //   reference_backend       Connect: opens a port, gives its address to the other ranks, meets them
 //   mesh                    the handshake: one connection between each two ranks, strangers dropped
 //   reference_communicator  a collective is a star: all ranks send rank 0 what they give, rank 0
 //                           computes, all ranks get what they take; and how everything ends
-//   frame                   what precedes the bytes: the call, so that ranks which disagree learn
-//   it star                    what each collective means, as loops over bytes, without a socket
+//   frame                   what precedes the bytes: the call, so that ranks that disagree learn it
+//   star                    what each collective means, as loops over bytes, without a socket
 //   flow                    the one place that waits: for sockets, the deadline, or the interrupt
 //   interrupt, descriptor   how Abort wakes that wait; who closes a descriptor
 //

@@ -1,8 +1,8 @@
 // The one place that checks what a caller hands to a collective.
 //
 //   const ArgumentCheck check(rank, size, device);
-//   if (absl::Status status = check.AllGather(in, out); !status.ok()) return status;   // nothing
-//   moved yet
+//   // Before anything has moved:
+//   if (absl::Status status = check.AllGather(in, out); !status.ok()) return status;
 //
 // The group calls it before it hands an operation to a communicator, so no backend checks again. It
 // finds what one rank can see alone: counts, types, ranges, devices, overlaps. That the ranks agree

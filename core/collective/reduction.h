@@ -8,11 +8,10 @@
 // What is promised, for every backend that uses them:
 //  - Integer sums and products wrap around (two's complement).
 //  - f16 and bf16 are widened to f32, combined there and rounded once, by Finish. f32 and f64 are
-//  combined as they are.
+//    combined as they are.
 //  - The minimum and the maximum of anything and a NaN is a NaN (IEEE 754-2019 minimum and maximum,
-//  not fmin and fmax), so the
-//    result does not depend on the order of the ranks. Which NaN, and which zero of +0 and -0, is
-//    not promised.
+//    not fmin and fmax), so the result does not depend on the order of the ranks. Which NaN, and
+//    which zero of +0 and -0, is not promised.
 //  - kAverage is the sum, divided once at the end.
 #ifndef MUSTER_CORE_COLLECTIVE_REDUCTION_H_
 #define MUSTER_CORE_COLLECTIVE_REDUCTION_H_

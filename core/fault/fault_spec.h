@@ -5,16 +5,17 @@
 //   faults = fault *(";" fault)                 spaces around tokens are fine, a ";" at the end too
 //   fault  = point "=" action ["(" [argument *("," argument)] ")"]
 //   action = "fail"    the code at the point gets an error: message=TEXT (default "injected fault
-//   at <point>")
+//                      at <point>")
 //          | "crash"   SIGKILL to this process
 //          | "exit"    std::exit, so that exit hooks run: code=0..255 (default 3)
 //          | "stop"    SIGSTOP to this process
 //          | "delay"   the calling thread sleeps: duration=DURATION (needed; as
-//          absl::ParseDuration: 50ms, 1.5s)
+//                      absl::ParseDuration: 50ms, 1.5s)
 //   any of them takes: rank=R   only on this rank (default: on each)
 //                      nth=K    from the K-th visit of that rank on, counted from 1 since arming
-//                      (default 1) times=T  at T visits, then never again (default: once where nth
-//                      is given, else always)
+//                               (default 1)
+//                      times=T  at T visits, then never again (default: once where nth is given,
+//                               else always)
 //   TEXT and DURATION may stand in double quotes, with \" and \\ inside.
 #ifndef MUSTER_CORE_FAULT_FAULT_SPEC_H_
 #define MUSTER_CORE_FAULT_FAULT_SPEC_H_

@@ -1,12 +1,13 @@
 // Where process groups live: made once, reused by whoever asks for the same, destroyed with the
 // pool.
 //
-//   auto pool = muster::GroupPool::FromEnvironment();           // in main, a test or a trainer;
-//   there is no global pool muster::GroupSpec spec;  spec.name = "train";
+//   // In main, a test or a trainer: there is no global pool.
+//   auto pool = muster::GroupPool::FromEnvironment();
+//   muster::GroupSpec spec;
+//   spec.name = "train";
 //   absl::StatusOr<muster::GroupLease> group = (*pool)->Acquire(spec);
 //   (*group)->AllReduce(muster::Buffer::Of(gradients), muster::ReduceOp::kAverage);
-//   group->Close();                                             // or let the lease's and the
-//   pool's destructors do it, within their bounds
+//   group->Close();   // or let the lease's and the pool's destructors do it, within their bounds
 #ifndef MUSTER_CORE_GROUP_GROUP_POOL_H_
 #define MUSTER_CORE_GROUP_GROUP_POOL_H_
 
@@ -74,13 +75,13 @@ class GroupPool {
   // communication), else a new generation, made together with the same call on every rank. Blocks
   // until ready, at most spec.setup_timeout. Errors:
   //   InvalidArgument     the spec is invalid, or the ranks asked for different ones: the field,
-  //   and who asked for what NotFound            the backend is not linked in: those that are
+  //                       and who asked for what
+  //   NotFound            the backend is not linked in: those that are
   //   FailedPrecondition  a group of this name with another identity is held, here or elsewhere:
-  //   holders and what differs; the pool is closed;
-  //                       called in a forked child
+  //                       holders and what differs; the pool is closed; called in a forked child
   //   DeadlineExceeded    ranks that did not come, by number
   //   else                the cause of the failed set-up, the same on every rank; nothing is left
-  //   of it and a new attempt works at once
+  //                       of it and a new attempt works at once
   absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec,
                                      SourceLocation where = SourceLocation::Current()) {
     return AcquireAt(spec, where);

@@ -16,8 +16,8 @@
 //   daemon        a grandchild that has left the session and keeps the pipes open, waiting
 //   child         a child in the rank's own process group, waiting
 //   brief         a grandchild that ends 50 ms after it was orphaned
-//   pid           prints its process id         file V       prints mode of the file that variable
-//   V names
+//   pid           prints its process id         file V       prints the mode of the file that the
+//                                                            variable V names
 #ifndef MUSTER_CORE_LAUNCH_TEST_RANK_H_
 #define MUSTER_CORE_LAUNCH_TEST_RANK_H_
 

@@ -5,8 +5,7 @@
 //   driver.ToReady();
 //   driver.Take(driver.protocol.Close(driver.now, absl::Seconds(5), 41));
 //   EXPECT_EQ(driver.The<action::Drain>().sequence, 41);
-//   driver.AnswerWrite();                                         // the compare-and-set of the
-//   intent
+//   driver.AnswerWrite();   // the compare-and-set of the intent
 #ifndef MUSTER_CORE_LIFECYCLE_PROTOCOL_DRIVER_H_
 #define MUSTER_CORE_LIFECYCLE_PROTOCOL_DRIVER_H_
 

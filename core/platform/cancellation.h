@@ -2,8 +2,9 @@
 //
 //   Cancellation cancellation;
 //   auto on_cancel = cancellation.OnCancel([fd](const absl::Status&) { shutdown(fd, SHUT_RDWR); });
-//   ... block on fd ...          // another thread: cancellation.Cancel(absl::AbortedError("rank 3
-//   was lost"));
+//   ... block on fd ...
+//   // another thread:
+//   cancellation.Cancel(absl::AbortedError("rank 3 was lost"));
 #ifndef MUSTER_CORE_PLATFORM_CANCELLATION_H_
 #define MUSTER_CORE_PLATFORM_CANCELLATION_H_
 

@@ -1,8 +1,7 @@
 // The one thread of a process on which the control plane runs: sockets, timers, protocol steps.
 //
 //   absl::StatusOr<std::unique_ptr<ControlThread>> control = ControlThread::Start();
-//   (*control)->Post([] { ... });       // must not block: everything else of the process waits for
-//   it
+//   (*control)->Post([] { ... });   // must not block: all else of the process waits for it
 #ifndef MUSTER_CORE_PLATFORM_CONTROL_THREAD_H_
 #define MUSTER_CORE_PLATFORM_CONTROL_THREAD_H_
 

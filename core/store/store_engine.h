@@ -5,8 +5,9 @@
 // server and the simulator put the same engine into three surroundings.
 //
 //   StoreEngine engine(options);
-//   absl::StatusOr<StoreEngine::SessionId> session = engine.Open(info, heartbeat_timeout, &sink,
-//   now); engine.Handle(*session, request, now);     // answers through sink.Send, perhaps later
+//   absl::StatusOr<StoreEngine::SessionId> session =
+//       engine.Open(info, heartbeat_timeout, &sink, now);
+//   engine.Handle(*session, request, now);     // answers through sink.Send, perhaps later
 //   engine.Tick(now);                          // at engine.NextTick() or soon after
 #ifndef MUSTER_CORE_STORE_STORE_ENGINE_H_
 #define MUSTER_CORE_STORE_STORE_ENGINE_H_

@@ -1,10 +1,9 @@
 // Trains a small network on Fashion-MNIST, on several ranks of this host, and says what became of
 // the process group.
 //
-//   bazel run //trainer/examples:fashion_mnist                                     # two ranks,
-//   started by itself bazel run //trainer/examples:fashion_mnist -- --ranks=4 --backend=reference
-//   muster run -n 2 -- bazel-bin/trainer/examples/fashion_mnist --data=DIR         # under a
-//   launcher
+//   bazel run //trainer/examples:fashion_mnist                     # two ranks, started by itself
+//   bazel run //trainer/examples:fashion_mnist -- --ranks=4 --backend=reference
+//   muster run -n 2 -- bazel-bin/trainer/examples/fashion_mnist --data=DIR    # under a launcher
 #include <unistd.h>
 
 #include <climits>

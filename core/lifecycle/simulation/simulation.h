@@ -2,8 +2,9 @@
 // that can go wrong does.
 //
 //   SimulationResult result = Simulate({.seed = 42});
-//   if (!result.violation.empty()) LOG(ERROR) << result.violation << "\n" << Simulate({.seed = 42,
-//   .journal = true}).schedule;
+//   if (!result.violation.empty()) {
+//     LOG(ERROR) << result.violation << "\n" << Simulate({.seed = 42, .journal = true}).schedule;
+//   }
 //
 // The protocol, the store's engine and the store's client are the real ones; the network, the
 // backend, the processes and the clock are imitations whose every choice follows from the seed.
