@@ -148,6 +148,31 @@ TEST(SnippetsTest, TheLabelsOfTheDocumentsExist) {
   EXPECT_GT(labels, 10);
 }
 
+// Of the top-level folders; what a .bzl file names is the macro's business.
+TEST(SnippetsTest, EveryPublicTargetIsInTheTableOfTheImport) {
+  const std::string table = Read("docs/import.md");
+  const std::regex rule(R"re(\n\w+\(\n    name = "(\w+)",\n(?:(?!\)\n).*\n)*\)\n)re");
+  const absl::string_view kPublic = "visibility = [\"//visibility:public\"]";
+  int targets = 0;
+  for (const std::string folder : {"backends", "core", "testing", "tools", "trainer"}) {
+    const std::string build = Read(folder + "/BUILD.bazel");
+    const bool by_default = absl::StrContains(build, absl::StrCat("default_", kPublic));
+    std::string macros;
+    for (const fs::path& file : FilesIn(folder, ".bzl")) macros += Read(file);
+    for (const std::smatch& found : Matches(build, rule)) {
+      const std::string name = found[1].str();
+      const bool is_public = absl::StrContains(found.str(), kPublic) ||
+                             (by_default && !absl::StrContains(found.str(), "visibility = "));
+      if (!is_public || absl::StrContains(macros, absl::StrCat("//testing:", name, "\""))) continue;
+      ++targets;
+      const std::string label =
+          name == folder ? "@muster//" + folder : "@muster//" + folder + ":" + name;
+      EXPECT_TRUE(absl::StrContains(table, "`" + label + "`")) << label << " is not in the table";
+    }
+  }
+  EXPECT_GT(targets, 12);
+}
+
 TEST(SnippetsTest, TheLinksOfTheDocumentsLeadSomewhere) {
   const std::regex link(R"re(\]\(([^)#:]+)(?:#[^)]*)?\))re");
   for (const fs::path& document : Documents()) {
