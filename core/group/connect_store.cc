@@ -42,12 +42,12 @@ class GroupConnectStore::Pending {
 
 GroupConnectStore::GroupConnectStore(Store* store, std::string id, int rank, int size,
                                      absl::Time deadline, Cancellation* cancellation)
-    : store_(store),
-      id_(std::move(id)),
+    : id_(std::move(id)),
       rank_(rank),
       size_(size),
       deadline_(deadline),
-      cancellation_(cancellation) {}
+      cancellation_(cancellation),
+      store_(store) {}
 
 GroupConnectStore::~GroupConnectStore() { Clear(); }
 
@@ -55,15 +55,26 @@ std::string GroupConnectStore::Key(absl::string_view key) const {
   return absl::StrCat("connect/", id_, "/", key);
 }
 
+template <class Use>
+absl::Status GroupConnectStore::WithStore(const Use& use) {
+  absl::MutexLock lock(&mutex_);
+  if (store_ == nullptr) {
+    return absl::CancelledError(
+        absl::StrCat("the set-up of '", id_, "' ended while its Connect had not returned"));
+  }
+  use(*store_);
+  return absl::OkStatus();
+}
+
 absl::Status GroupConnectStore::Set(absl::string_view key, absl::string_view value) {
   auto pending = std::make_shared<Pending<Revision>>();
   auto registration = Pending<Revision>::WakeOn(cancellation_, pending);
-  {
-    absl::MutexLock lock(&mutex_);
+  absl::Status asked = WithStore([&](Store& store) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     own_keys_.push_back(Key(key));
-  }
-  store_->Set(Key(key), value, Lifetime::kSession, deadline_,
+    store.Set(Key(key), value, Lifetime::kSession, deadline_,
               [pending](absl::StatusOr<Revision> r) { pending->Finish(std::move(r)); });
+  });
+  if (!asked.ok()) return asked;
   return pending->Wait(deadline_, absl::StrCat("the store's answer for '", key, "'")).status();
 }
 
@@ -73,20 +84,24 @@ absl::StatusOr<std::string> GroupConnectStore::Get(absl::string_view key, absl::
   const std::string wanted = Key(key);
   // A watch, not a poll: the snapshot has the value, or the change brings it. The prefix matches
   // longer keys too.
-  const Store::WatchId watch =
-      store_->Watch(wanted, [pending, wanted](absl::StatusOr<std::vector<WatchEvent>> events) {
-        if (!events.ok()) {
-          pending->Finish(events.status());
-          return;
-        }
-        for (WatchEvent& event : *events) {
-          if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted)
-            pending->Finish(std::move(event.entry.value));
-        }
-      });
+  Store::WatchId watch = 0;
+  absl::Status asked = WithStore([&](Store& store) {
+    watch =
+        store.Watch(wanted, [pending, wanted](absl::StatusOr<std::vector<WatchEvent>> events) {
+          if (!events.ok()) {
+            pending->Finish(events.status());
+            return;
+          }
+          for (WatchEvent& event : *events) {
+            if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted)
+              pending->Finish(std::move(event.entry.value));
+          }
+        });
+  });
+  if (!asked.ok()) return asked;
   absl::StatusOr<std::string> value =
       pending->Wait(std::min(deadline, deadline_), absl::StrCat("'", key, "' from another rank"));
-  store_->Unwatch(watch);
+  WithStore([watch](Store& store) { store.Unwatch(watch); }).IgnoreError();
   return value;
 }
 
@@ -98,7 +113,8 @@ absl::StatusOr<std::vector<std::string>> GroupConnectStore::Exchange(absl::strin
   auto registration = Pending<Values>::WakeOn(cancellation_, pending);
   deadline = std::min(deadline, deadline_);
   // The store names who is missing when its deadline passes, so our own comes a little later.
-  store_->Gather(Key(key), rank_, size_, value, deadline,
+  absl::Status asked = WithStore([&](Store& store) {
+    store.Gather(Key(key), rank_, size_, value, deadline,
                  [pending](absl::StatusOr<GatherResult> result) {
                    if (result.ok()) {
                      pending->Finish(std::move(result->values));
@@ -106,20 +122,31 @@ absl::StatusOr<std::vector<std::string>> GroupConnectStore::Exchange(absl::strin
                      pending->Finish(result.status());
                    }
                  });
+  });
+  if (!asked.ok()) return asked;
   absl::StatusOr<Values> values =
       pending->Wait(deadline + absl::Seconds(1), absl::StrCat("the other ranks' '", key, "'"));
-  if (!values.ok()) store_->Withdraw(Key(key), rank_, values.status().message());
+  if (!values.ok()) {
+    WithStore([&](Store& store) {
+      store.Withdraw(Key(key), rank_, values.status().message());
+    }).IgnoreError();
+  }
   return values;
 }
 
 void GroupConnectStore::Clear() {
-  std::vector<std::string> keys;
-  {
-    absl::MutexLock lock(&mutex_);
-    keys.swap(own_keys_);
-  }
-  for (const std::string& key : keys)
-    store_->Delete(key, absl::InfiniteFuture(), [](absl::Status) {});
+  WithStore([this](Store& store) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const std::string& key : own_keys_) {
+      store.Delete(key, absl::InfiniteFuture(), [](absl::Status) {});
+    }
+    own_keys_.clear();
+  }).IgnoreError();
+}
+
+void GroupConnectStore::Detach() {
+  Clear();
+  absl::MutexLock lock(&mutex_);
+  store_ = nullptr;
 }
 
 }  // namespace muster

@@ -18,7 +18,7 @@ namespace muster {
 // control thread.
 class GroupConnectStore final : public ConnectStore {
  public:
-  // `id`: "train/1". The pointers outlive this object.
+  // `id`: "train/1". `store` lives until Detach, `cancellation` outlives this object.
   GroupConnectStore(Store* store, std::string id, int rank, int size, absl::Time deadline,
                     Cancellation* cancellation);
   // Clear().
@@ -33,19 +33,26 @@ class GroupConnectStore final : public ConnectStore {
   // for the store.
   void Clear();
 
+  // Clear(), and the last that the store hears from here: a Connect that is left behind in its
+  // library and comes back later gets an error. After the cancellation, which wakes who waits.
+  void Detach();
+
  private:
   template <class T>
   class Pending;
 
   std::string Key(absl::string_view key) const;
+  // Calls `use` with the store (which never blocks); Cancelled after Detach.
+  template <class Use>
+  absl::Status WithStore(const Use& use);
 
-  Store* const store_;
   const std::string id_;
   const int rank_;
   const int size_;
   const absl::Time deadline_;
   Cancellation* const cancellation_;
   absl::Mutex mutex_;
+  Store* store_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> own_keys_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -14,7 +14,10 @@ class FakeCommunicator final : public Communicator {
       : world_(world), rules_(std::move(rules)), group_(std::move(group)), size_(size) {
     ++world_->live_;
   }
-  ~FakeCommunicator() override { --world_->live_; }
+  ~FakeCommunicator() override {
+    if (rules_.destructor_hangs) world_->AwaitUnblock();
+    --world_->live_;
+  }
 
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
                          const OperationOptions& options) override {
@@ -28,6 +31,7 @@ class FakeCommunicator final : public Communicator {
   }
 
   absl::Status Finalize(absl::Time deadline) override {
+    if (rules_.finalize_hangs) world_->AwaitUnblock();
     absl::MutexLock lock(&world_->mutex_);
     if (rules_.finalize_blocks) {
       const auto aborted = [this] { return !cause_.ok(); };
@@ -97,6 +101,11 @@ void FakeWorld::Unblock() {
   unblocked_ = true;
 }
 
+void FakeWorld::AwaitUnblock() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&unblocked_));
+}
+
 void FakeWorld::WaitForOperations(int count) {
   absl::MutexLock lock(&mutex_);
   const auto enough = [this, count]()
@@ -113,6 +122,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> FakeBackend::Connect(const Connect
   auto rules = world_->rules.find(context.rank);
   const FakeWorld::Rules ours = rules == world_->rules.end() ? FakeWorld::Rules() : rules->second;
   if (!ours.connect_error.ok()) return ours.connect_error;
+  if (ours.connect_hangs) world_->AwaitUnblock();
   if (ours.connect_blocks) {
     struct Wait {
       absl::Mutex mutex;

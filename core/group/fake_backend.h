@@ -27,12 +27,15 @@ class FakeWorld {
     bool operation_blocks = false;  // every operation of `rank` waits for Abort or its deadline
     absl::Status finalize_error;    // what Finalize of `rank` answers
     bool finalize_blocks = false;   // Finalize of `rank` waits for Abort
-    bool ignores_abort =
-        false;  // operations of `rank` do not return, not even after Abort, until Unblock
+    // What does not return, not even when aborted or cancelled, until Unblock:
+    bool ignores_abort = false;  // operations of `rank`
+    bool connect_hangs = false;
+    bool finalize_hangs = false;
+    bool destructor_hangs = false;
   };
   std::map<int, Rules> rules;  // by rank
 
-  // Lets go of what `ignores_abort` holds back. Thread-safe.
+  // Lets go of what hangs. Thread-safe.
   void Unblock();
 
   // Communicators that exist. Thread-safe.
@@ -41,6 +44,7 @@ class FakeWorld {
   void WaitForOperations(int count);
 
  private:
+  friend class FakeBackend;
   friend class FakeCommunicator;
   // An all-reduce in which the ranks of one group meet.
   struct Round {
@@ -48,6 +52,8 @@ class FakeWorld {
     int left = 0;
     std::vector<float> sum;
   };
+  void AwaitUnblock() ABSL_LOCKS_EXCLUDED(mutex_);
+
   absl::Mutex mutex_;
   std::map<std::string, Round> rounds_ ABSL_GUARDED_BY(mutex_);  // by group and number
   int inside_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -68,9 +68,10 @@ absl::Status Group::Run(absl::string_view name, bool collective, const Check& ch
   if (absl::Status status = check(arguments); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
   }
-  return runtime_->Run(
-      {name, collective ? Kind::kCollective : Kind::kPointToPoint, std::move(body)},
-      operation_timeout_);
+  // A copy: one that does not return in time may outlive its lease.
+  const std::shared_ptr<GroupRuntime> runtime = runtime_;
+  return runtime->Run({name, collective ? Kind::kCollective : Kind::kPointToPoint, std::move(body)},
+                      operation_timeout_);
 }
 
 template <class Check, class Body>

@@ -31,7 +31,11 @@ class GroupPoolImpl final : public GroupPool {
 
   int rank() const override { return core_->world().rank; }
   int world_size() const override { return core_->world().size; }
-  std::vector<LiveGroup> LiveGroups() const override { return core_->LiveGroups(); }
+  std::vector<LiveGroup> LiveGroups() const override {
+    std::vector<LiveGroup> groups = core_->LiveGroups();
+    for (LiveGroup& residue : core_->Residues()) groups.push_back(std::move(residue));
+    return groups;
+  }
   PoolStatistics statistics() const override { return core_->statistics(); }
   absl::Status Close(absl::Duration timeout) override { return core_->Close(timeout); }
   void Abort(const absl::Status& cause) override { core_->Abort(cause); }

@@ -5,6 +5,7 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "muster/core/fault/fault.h"
 #include "muster/core/platform/monotonic_clock.h"
 
@@ -179,6 +180,7 @@ void GroupRuntime::Do(action::Connect& action) {
   context.deadline = action.deadline;
   context.cancellation = &connect_cancellation_;
   RunOnHelper(
+      "Connect",
       [this, context, name = action.agreement.backend]() -> absl::Status {
         absl::StatusOr<Backend*> backend = options_.backends->Find(name);
         if (!backend.ok()) return backend.status();
@@ -186,14 +188,16 @@ void GroupRuntime::Do(action::Connect& action) {
             !fault.ok()) {
           return fault;
         }
+        const Capabilities capabilities = (*backend)->capabilities();
         absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*backend)->Connect(context);
         if (!communicator.ok()) return communicator.status();
         if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, options_.rank); !fault.ok()) {
           return fault;
         }
         absl::MutexLock lock(&mutex_);
+        if (given_up_) return absl::CancelledError("it came too late, and nobody waits for it");
         communicator_ = *std::move(communicator);
-        capabilities_ = (*backend)->capabilities();
+        capabilities_ = capabilities;
         return absl::OkStatus();
       },
       [this](absl::Status result) {
@@ -259,6 +263,7 @@ void GroupRuntime::Do(action::Finalize& action) {
     communicator = communicator_;
   }
   RunOnHelper(
+      "Finalize",
       [this, communicator = std::move(communicator), deadline = action.deadline]() mutable {
         absl::Status status = communicator->Finalize(deadline);
         communicator.reset();
@@ -290,22 +295,61 @@ void GroupRuntime::Do(action::AbortBackend& action) {
 }
 
 void GroupRuntime::Do(action::NameResidue&) {
-  std::shared_ptr<Communicator> communicator;
+  LiveGroup left;
   {
     absl::MutexLock lock(&mutex_);
-    communicator = communicator_;
-    const std::string inside = gate_.Inside();
-    residue_ =
-        absl::StrCat(backend_, " did not give back ",
-                     communicator == nullptr ? "its set-up" : communicator->Held().ToString(),
-                     inside.empty() ? "" : absl::StrCat(" (", inside, " never returned)"),
-                     " within ", absl::FormatDuration(options_.spec.close_timeout));
-    LOG(ERROR) << "group " << protocol_.id() << ": " << residue_;
+    std::vector<std::string> inside;
+    if (!helper_inside_.empty()) inside.push_back(helper_inside_);
+    if (!gate_.idle()) inside.push_back(gate_.Inside());
+    left.name = options_.spec.name;
+    left.generation = generation_;
+    left.backend = backend_;
+    left.device = options_.spec.device.ToString();
+    left.state = GroupState::kAborted;
+    left.residue = absl::StrCat(
+        backend_, " did not give back ",
+        communicator_ == nullptr ? "what it holds" : communicator_->Held().ToString(),
+        inside.empty() ? "" : absl::StrCat(" (", absl::StrJoin(inside, ", "), " never returned)"),
+        " within ", absl::FormatDuration(options_.spec.close_timeout));
   }
+  LOG(ERROR) << "group " << protocol_.id() << ": " << left.residue;
   release_started_ = true;
+  if (connect_store_ != nullptr) connect_store_->Detach();
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    queue_ends_ = true;
+    if (queue_thread_ != nullptr) queue_thread_->Abandon();
+  }
   helper_.Abandon();
-  queue_thread_.Abandon();
+  std::shared_ptr<const LiveGroup> residue = options_.left_behind(std::move(left));
+  bool returned = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    given_up_ = true;
+    residue_ = std::move(residue);
+    returned = helper_inside_.empty() && gate_.idle();
+  }
+  // It came back a moment ago, and nobody else will release what it left.
+  if (returned) {
+    helper_.Start([self = shared_from_this()] { self->CrossOutResidue(); }).IgnoreError();
+  }
+  helper_.Abandon();
   Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
+}
+
+void GroupRuntime::CrossOutResidue() {
+  std::shared_ptr<Communicator> communicator;
+  std::shared_ptr<const LiveGroup> residue;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!given_up_ || !helper_inside_.empty() || !gate_.idle()) return;
+    communicator = std::move(communicator_);
+    communicator_ = nullptr;
+    residue = std::move(residue_);
+    residue_ = nullptr;
+  }
+  // May block for ever, too: then it is listed for ever.
+  communicator.reset();
 }
 
 void GroupRuntime::Do(action::WakeAt& action) {
@@ -339,8 +383,11 @@ void GroupRuntime::Do(action::Enter& action) {
 
 void GroupRuntime::Do(action::CauseResolved& action) {
   gate_.Refuse(action.cause, /*replace=*/true);
-  absl::MutexLock lock(&mutex_);
-  cause_ = action.cause;
+  {
+    absl::MutexLock lock(&mutex_);
+    cause_ = action.cause;
+  }
+  FinishQueued(action.cause);
 }
 
 void GroupRuntime::Do(action::ProposalRefused& action) {
@@ -349,14 +396,23 @@ void GroupRuntime::Do(action::ProposalRefused& action) {
   options_.changed();
 }
 
-void GroupRuntime::RunOnHelper(absl::AnyInvocable<absl::Status()> task,
+void GroupRuntime::RunOnHelper(absl::string_view call, absl::AnyInvocable<absl::Status()> task,
                                absl::AnyInvocable<void(absl::Status)> then) {
   helper_busy_ = true;
-  // The thread's last act gives its reference away, so it is never the one that destroys this
-  // object (and would join itself).
+  {
+    absl::MutexLock lock(&mutex_);
+    helper_inside_ = std::string(call);
+  }
+  // The thread's last act gives its reference away, so it is not the one that destroys this object
+  // (unless it was left behind, and the executor with it).
   auto finish = [](std::shared_ptr<GroupRuntime> self, absl::AnyInvocable<void(absl::Status)> then,
                    absl::Status result) {
-    Executor* const executor = self->options_.executor;
+    {
+      absl::MutexLock lock(&self->mutex_);
+      self->helper_inside_.clear();
+    }
+    self->CrossOutResidue();
+    const std::shared_ptr<Executor> executor = self->options_.executor;
     executor->Post(
         [self = std::move(self), then = std::move(then), result = std::move(result)]() mutable {
           self->helper_busy_ = false;
@@ -376,9 +432,11 @@ void GroupRuntime::RunOnHelper(absl::AnyInvocable<absl::Status()> task,
 void GroupRuntime::ReleaseWhenUnused() {
   if (!release_wanted_ || release_started_ || helper_busy_ || !gate_.idle()) return;
   release_started_ = true;
+  std::unique_ptr<HelperThread> queue;
   {
     absl::MutexLock lock(&queue_mutex_);
     queue_ends_ = true;
+    queue = std::move(queue_thread_);
   }
   std::shared_ptr<Communicator> communicator;
   {
@@ -387,13 +445,14 @@ void GroupRuntime::ReleaseWhenUnused() {
     communicator_ = nullptr;
   }
   connect_store_.reset();
-  if (communicator == nullptr) {
+  if (communicator == nullptr && queue == nullptr) {
     Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
     return;
   }
   RunOnHelper(
-      [this, communicator = std::move(communicator)]() mutable {
-        queue_thread_.Join();
+      "the end of its communicator",
+      [queue = std::move(queue), communicator = std::move(communicator)]() mutable {
+        if (queue != nullptr) queue->Join();
         communicator.reset();
         return absl::OkStatus();
       },
@@ -412,6 +471,7 @@ void GroupRuntime::LetGo() {
   options_.news->Unsubscribe(this);
   refused_.clear();
   helper_.Join();
+  if (connect_store_ != nullptr) connect_store_->Detach();
   self_.reset();
 }
 
@@ -442,11 +502,12 @@ GroupState GroupRuntime::state() const {
   return state_;
 }
 
-absl::Status GroupRuntime::status() const { return gate_.status(); }
-
-std::string GroupRuntime::residue() const {
+absl::Status GroupRuntime::status() const {
+  absl::Status status = gate_.status();
   absl::MutexLock lock(&mutex_);
-  return residue_;
+  if (status.ok() || residue_ == nullptr) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; residue: ", residue_->residue));
 }
 
 }  // namespace muster

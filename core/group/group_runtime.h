@@ -4,6 +4,11 @@
 // Three kinds of threads meet here. The control thread runs the protocol and everything named
 // On...; callers' threads run blocking operations, or wait; helper threads run what blocks inside a
 // backend. No lock is held over anything that blocks.
+//
+// A call into a backend that does not return within the bounds is left behind as residue, with its
+// thread. Each such thread holds this object, which holds all that the thread may touch when it
+// comes back after all, be it after the pool is gone: the executor drops what comes late, and the
+// way to the store is cut.
 #ifndef MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
 #define MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
 
@@ -26,6 +31,7 @@
 #include "muster/core/group/operation_gate.h"
 #include "muster/core/group/store_news.h"
 #include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/observe/live_groups.h"
 #include "muster/core/observe/observer.h"
 #include "muster/core/platform/cancellation.h"
 #include "muster/core/platform/executor.h"
@@ -43,8 +49,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
     int size = 1;
     Introduction introduction;
     std::string bind_address;
-    Executor* executor = nullptr;
-    Store* store = nullptr;
+    std::shared_ptr<Executor> executor;  // drops what comes after the pool's end
+    Store* store = nullptr;              // used on the control thread, and by Connect
     std::shared_ptr<StoreNews> news;
     BackendRegistry* backends = nullptr;
     Observer* observer = nullptr;  // may be null
@@ -54,6 +60,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
     std::function<void()> vote_ended;
     // Something that a waiting Acquire looks at has changed.
     std::function<void()> changed;
+    // The backend has left residue: lists it until the result is let go of.
+    std::function<std::shared_ptr<const LiveGroup>(LiveGroup)> left_behind;
   };
 
   // One operation: what to call it, and how to run it.
@@ -96,7 +104,6 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   Capabilities capabilities() const;
   GroupState state() const;
   absl::Status status() const;
-  std::string residue() const;
 
  private:
   // StoreNews::Listener, on the control thread.
@@ -123,13 +130,18 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void Do(action::CauseResolved& action);
   void Do(action::ProposalRefused& action);
 
-  // On the control thread. Runs `task` on the helper thread and `then` back here; when there is no
-  // thread, `then` alone with the error.
-  void RunOnHelper(absl::AnyInvocable<absl::Status()> task,
+  // On the control thread. Runs `task`, which is inside `call`, on the helper thread and `then` back
+  // here; when there is no thread, `then` alone with the error.
+  void RunOnHelper(absl::string_view call, absl::AnyInvocable<absl::Status()> task,
                    absl::AnyInvocable<void(absl::Status)> then);
   void ReleaseWhenUnused();
   void AnswerHolders(const std::string& holders);
   void LetGo();
+  // Of those operations that wait behind one that does not return.
+  void FinishQueued(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(queue_mutex_);
+  // On a thread that has come back from the backend. When the group had been given up and this was
+  // the last to come back, nothing of it is left behind any more.
+  void CrossOutResidue() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket,
                       absl::Duration timeout);
@@ -142,6 +154,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   absl::Status GiveUp(const OperationGate::Ticket& ticket, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(queue_mutex_);
+  void Left(const OperationGate::Ticket& ticket, bool failed);
   void RunQueue();
 
   const Options options_;
@@ -168,7 +181,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::string backend_ ABSL_GUARDED_BY(mutex_);
   Capabilities capabilities_ ABSL_GUARDED_BY(mutex_);
   absl::Status cause_ ABSL_GUARDED_BY(mutex_);  // known for good
-  std::string residue_ ABSL_GUARDED_BY(mutex_);
+  std::string helper_inside_ ABSL_GUARDED_BY(mutex_);  // what the helper thread calls; "" for nothing
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;       // threads were left behind
+  std::shared_ptr<const LiveGroup> residue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Communicator> communicator_ ABSL_GUARDED_BY(mutex_);
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
 
@@ -179,10 +194,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
     absl::Duration timeout;
     std::shared_ptr<WorkState> work;
   };
-  HelperThread queue_thread_;
   mutable absl::Mutex queue_mutex_;
+  std::unique_ptr<HelperThread> queue_thread_ ABSL_GUARDED_BY(queue_mutex_);
   std::deque<Queued> queue_ ABSL_GUARDED_BY(queue_mutex_);
-  bool queue_started_ ABSL_GUARDED_BY(queue_mutex_) = false;
   bool queue_ends_ ABSL_GUARDED_BY(queue_mutex_) = false;
 };
 

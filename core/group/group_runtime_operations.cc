@@ -96,10 +96,7 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
       return protocol.Fail(now, why, CertaintyOf(why));
     });
   }
-  gate_.Leave(ticket);
-  if (failed || state() == GroupState::kAborting) {
-    options_.executor->Post([self = shared_from_this()] { self->ReleaseWhenUnused(); });
-  }
+  Left(ticket, failed);
   if (failed) status = WaitCause();
   return status.ok() ? status : Labelled(ticket.label, status);
 }
@@ -109,11 +106,11 @@ absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ti
   // An abort found the group idle and let its queue go; the gate stays open until the cause is
   // known.
   if (queue_ends_) return absl::UnavailableError("the group was aborted");
-  if (!queue_started_) {
-    // The queue ends before the group is terminal, and the group holds itself until then.
-    absl::Status started = queue_thread_.Start([this] { RunQueue(); });
+  if (queue_thread_ == nullptr) {
+    auto thread = std::make_unique<HelperThread>();
+    absl::Status started = thread->Start([self = shared_from_this()] { self->RunQueue(); });
     if (!started.ok()) return started;
-    queue_started_ = true;
+    queue_thread_ = std::move(thread);
   }
   queue_.push_back({std::move(operation), ticket, timeout, work});
   return absl::OkStatus();
@@ -124,9 +121,29 @@ absl::Status GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, const abs
   Step([why](GroupProtocol& protocol, absl::Time now) {
     return protocol.Fail(now, why, CertaintyOf(why));
   });
-  gate_.Leave(ticket);
-  options_.executor->Post([self = shared_from_this()] { self->ReleaseWhenUnused(); });
+  Left(ticket, /*failed=*/true);
   return Labelled(ticket.label, WaitCause());
+}
+
+void GroupRuntime::Left(const OperationGate::Ticket& ticket, bool failed) {
+  gate_.Leave(ticket);
+  if (failed || state() == GroupState::kAborting) {
+    options_.executor->Post([self = shared_from_this()] { self->ReleaseWhenUnused(); });
+  }
+  CrossOutResidue();
+}
+
+void GroupRuntime::FinishQueued(const absl::Status& cause) {
+  std::deque<Queued> waiting;
+  {
+    absl::MutexLock lock(&queue_mutex_);
+    waiting.swap(queue_);
+  }
+  for (Queued& queued : waiting) {
+    gate_.Leave(queued.ticket);
+    queued.work->Finish(Labelled(queued.ticket.label, cause));
+  }
+  if (!waiting.empty()) ReleaseWhenUnused();
 }
 
 void GroupRuntime::RunQueue() {

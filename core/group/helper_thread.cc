@@ -7,6 +7,11 @@
 
 namespace muster {
 
+HelperThread::~HelperThread() {
+  if (thread_.get_id() == std::this_thread::get_id()) Abandon();
+  Join();
+}
+
 absl::Status HelperThread::Start(absl::AnyInvocable<void()> task) {
   Join();
   // The one library call here that throws: std::thread reports a system without threads left by an

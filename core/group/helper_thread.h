@@ -11,11 +11,11 @@
 namespace muster {
 
 // One task at a time, each on a thread of its own that is joined before the next and in the
-// destructor. Not thread-safe. The destructor must not run on that thread.
+// destructor (which lets go of the thread when it runs there). Not thread-safe.
 class HelperThread {
  public:
   HelperThread() = default;
-  ~HelperThread() { Join(); }
+  ~HelperThread();
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
 

@@ -1,5 +1,6 @@
 #include "muster/core/group/operation_gate.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,16 +27,17 @@ absl::StatusOr<OperationGate::Ticket> OperationGate::Enter(absl::string_view nam
   if (absl::Status blocked = Blocked(number, kind); !blocked.ok()) return blocked;
   if (blocking_ > 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "another thread is in ", inside_.front(),
+        "another thread is in ", inside_.front().label,
         "; a group takes one operation at a time, since ranks would order two differently"));
   }
   Ticket ticket;
+  ticket.id = next_id_++;
   ticket.kind = kind;
   ticket.mode = queued_ > 0 ? Mode::kQueued : mode;
   ticket.number = number;
   ticket.label = kind == Kind::kCollective ? absl::StrCat(name, " #", number) : std::string(name);
   issued_ = number;
-  inside_.push_back(ticket.label);
+  inside_.push_back({ticket.id, ticket.label});
   ++(ticket.mode == Mode::kBlocking ? blocking_ : queued_);
   return ticket;
 }
@@ -46,8 +48,12 @@ void OperationGate::Leave(const Ticket& ticket) {
   {
     absl::MutexLock lock(&mutex_);
     --(ticket.mode == Mode::kBlocking ? blocking_ : queued_);
-    inside_.pop_front();  // they leave in the order in which they came
-    completed_ = ticket.number;
+    // In the order in which they came, but for those that an abort takes out of the queue behind
+    // one that does not return.
+    const auto entered = std::find_if(inside_.begin(), inside_.end(),
+                                      [&](const Entered& e) { return e.id == ticket.id; });
+    if (entered != inside_.end()) inside_.erase(entered);
+    completed_ = std::max(completed_, ticket.number);
     if (draining_ && blocking_ + queued_ == 0 && completed_ >= limit_)
       drained = std::exchange(drained_, nullptr);
     completed = completed_;
@@ -114,8 +120,8 @@ bool OperationGate::idle() const {
 std::string OperationGate::Inside() const {
   absl::MutexLock lock(&mutex_);
   if (inside_.empty()) return "";
-  if (inside_.size() == 1) return inside_.front();
-  return absl::StrCat(inside_.size(), " operations, ", inside_.front(), " first");
+  if (inside_.size() == 1) return inside_.front().label;
+  return absl::StrCat(inside_.size(), " operations, ", inside_.front().label, " first");
 }
 
 }  // namespace muster

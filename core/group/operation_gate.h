@@ -33,6 +33,7 @@ class OperationGate {
   struct Ticket {
     Kind kind = Kind::kCollective;
     Mode mode = Mode::kBlocking;
+    uint64_t id = 0;
     int64_t number =
         0;  // of the collective; a point-to-point operation has that of the last collective
     std::string label;  // "all_reduce #41", "send"
@@ -85,7 +86,12 @@ class OperationGate {
   int64_t completed_ ABSL_GUARDED_BY(mutex_) = 0;
   int blocking_ ABSL_GUARDED_BY(mutex_) = 0;
   int queued_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<std::string> inside_ ABSL_GUARDED_BY(mutex_);  // labels, in order
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  struct Entered {
+    uint64_t id;
+    std::string label;
+  };
+  std::deque<Entered> inside_ ABSL_GUARDED_BY(mutex_);  // in the order of Enter
 };
 
 }  // namespace muster

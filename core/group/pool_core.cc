@@ -57,9 +57,10 @@ PoolCore::PoolCore(const World& world, PoolOptions options, JobConnection connec
       backends_(options.backends != nullptr ? *options.backends : BackendRegistry::Global()),
       fork_generation_(ForkGeneration()),
       connection_(std::move(connection)),
+      executor_(std::make_shared<DetachableExecutor>(connection_.control.get())),
       news_(std::make_shared<StoreNews>(connection_.store.get())) {}
 
-PoolCore::~PoolCore() = default;
+PoolCore::~PoolCore() { executor_->Detach(); }
 
 bool PoolCore::forked() const { return fork_generation_ != ForkGeneration(); }
 
@@ -185,7 +186,7 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
   auto it = entries_.find(spec.name);
   const bool ours = it != entries_.end() && it->second.runtime == runtime;
   if (!ready.ok()) {
-    if (ours && runtime->residue().empty()) entries_.erase(it);
+    if (ours) entries_.erase(it);
     ++version_;
     return ready;
   }
@@ -229,7 +230,7 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec) {
   options.size = world_.size;
   options.introduction = Introduce(spec);
   options.bind_address = connection_.bind_address;
-  options.executor = connection_.control.get();
+  options.executor = executor_;
   options.store = connection_.store.get();
   options.news = news_;
   options.backends = &backends_;
@@ -256,7 +257,22 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec) {
       ++self->version_;
     }
   };
+  options.left_behind = [core = weak_from_this()](LiveGroup left) {
+    auto self = core.lock();
+    return self == nullptr ? LivePools::Global().LeaveBehind(std::move(left))
+                           : self->LeaveBehind(std::move(left));
+  };
   return std::make_shared<GroupRuntime>(std::move(options));
+}
+
+std::shared_ptr<const LiveGroup> PoolCore::LeaveBehind(LiveGroup left) {
+  absl::MutexLock lock(&mutex_);
+  if (auto it = entries_.find(left.name); it != entries_.end()) {
+    left.created_at = it->second.created_at;
+  }
+  std::shared_ptr<const LiveGroup> residue = LivePools::Global().LeaveBehind(std::move(left));
+  residues_.push_back(residue);
+  return residue;
 }
 
 Introduction PoolCore::Introduce(const GroupSpec& spec) const {
@@ -271,6 +287,9 @@ Introduction PoolCore::Introduce(const GroupSpec& spec) const {
     absl::StatusOr<Backend*> backend = backends_.Find(spec.backend);
     introduction.refusal =
         backend.ok() ? (*backend)->Check(spec.device, spec.backend_options) : backend.status();
+  }
+  if (introduction.refusal.ok()) {
+    introduction.refusal = LivePools::Global().CheckFree(spec.device.ToString());
   }
   return introduction;
 }
@@ -359,16 +378,25 @@ std::vector<LiveGroup> PoolCore::LiveGroups() const {
   std::vector<LiveGroup> groups;
   for (const auto& [name, entry] : entries_) {
     LiveGroup group;
-    group.residue = entry.runtime->residue();
     group.state = entry.runtime->state();
-    if (IsTerminal(group.state) && group.residue.empty()) continue;
+    if (IsTerminal(group.state)) continue;
     group.name = name;
     group.generation = entry.runtime->generation();
     group.backend = entry.runtime->backend();
+    group.device = entry.runtime->spec().device.ToString();
     group.holders = static_cast<int>(entry.holders.size());
     for (const Holder& holder : entry.holders) group.held_at.push_back(holder.where);
     group.created_at = entry.created_at;
     groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<LiveGroup> PoolCore::Residues() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<LiveGroup> groups;
+  for (const std::weak_ptr<const LiveGroup>& listed : residues_) {
+    if (auto residue = listed.lock()) groups.push_back(*residue);
   }
   return groups;
 }
@@ -497,6 +525,7 @@ void PoolCore::LeaveStore(const std::string& reason, absl::Duration timeout) {
   connection_.store.reset();
   connection_.StopServing(deadline);
   connection_.control->Stop().IgnoreError();
+  executor_->Detach();
 }
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "muster/core/group/detachable_executor.h"
 #include "muster/core/group/group_pool.h"
 #include "muster/core/group/group_runtime.h"
 #include "muster/core/group/job_connection.h"
@@ -60,6 +61,8 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
 
   absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where);
   std::vector<LiveGroup> LiveGroups() const override;
+  // Of this pool's groups, as far as it was not given back since.
+  std::vector<LiveGroup> Residues() const;
   PoolStatistics statistics() const;
   absl::Status Close(absl::Duration timeout);
   void Abort(const absl::Status& cause);
@@ -97,6 +100,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::string JoinHolders(const std::vector<Holder>& holders);
   std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec);
+  std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup left) ABSL_LOCKS_EXCLUDED(mutex_);
   Introduction Introduce(const GroupSpec& spec) const;
   // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.
   void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -113,6 +117,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   BackendRegistry& backends_;
   const uint64_t fork_generation_;
   JobConnection connection_;
+  const std::shared_ptr<DetachableExecutor> executor_;  // the connection's
   std::shared_ptr<StoreNews> news_;
 
   mutable absl::Mutex mutex_;
@@ -123,6 +128,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status close_result_ ABSL_GUARDED_BY(mutex_);
   PoolStatistics statistics_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<const LiveGroup>> residues_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Time> began_ ABSL_GUARDED_BY(mutex_);   // set-ups, by name
   std::map<std::string, absl::Time> ending_ ABSL_GUARDED_BY(mutex_);  // closes and aborts, by group
 };

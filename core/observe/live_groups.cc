@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
@@ -49,9 +50,41 @@ void LivePools::Remove(LivePool* pool) {
                pools_.end());
 }
 
+std::shared_ptr<const LiveGroup> LivePools::LeaveBehind(LiveGroup group) {
+  auto residue = std::make_shared<const LiveGroup>(std::move(group));
+  absl::MutexLock lock(&residue_mutex_);
+  residues_.erase(std::remove_if(residues_.begin(), residues_.end(),
+                                 [](const Residue& listed) { return listed.group.expired(); }),
+                  residues_.end());
+  residues_.push_back({residue, getpid()});
+  return residue;
+}
+
+std::vector<std::shared_ptr<const LiveGroup>> LivePools::Residues() const {
+  absl::MutexLock lock(&residue_mutex_);
+  std::vector<std::shared_ptr<const LiveGroup>> residues;
+  for (const Residue& listed : residues_) {
+    if (listed.owner != getpid()) continue;
+    if (auto group = listed.group.lock()) residues.push_back(std::move(group));
+  }
+  return residues;
+}
+
+absl::Status LivePools::CheckFree(absl::string_view device) const {
+  for (const std::shared_ptr<const LiveGroup>& residue : Residues()) {
+    if (residue->device != device) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no new group on ", device, " in this process (pid ", getpid(), "): group '", residue->name,
+        "/", residue->generation, "' left residue there: ", residue->residue,
+        "; restart the process"));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<LiveGroup> LivePools::All() const {
-  absl::MutexLock lock(&mutex_);
   std::vector<LiveGroup> all;
+  for (const std::shared_ptr<const LiveGroup>& residue : Residues()) all.push_back(*residue);
+  absl::MutexLock lock(&mutex_);
   for (const Entry& entry : pools_) {
     if (entry.owner != getpid()) continue;
     for (LiveGroup& group : entry.pool->LiveGroups()) all.push_back(std::move(group));

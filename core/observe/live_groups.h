@@ -2,7 +2,8 @@
 // the end of the process.
 //
 // This holds the one list of live pools. Return from main and exit() run a hook that aborts
-// whatever is still in it (L6), with one line a group in the log.
+// whatever is still in it (L6), with one line a group in the log. Beside it stands what backends did
+// not give back (residue).
 #ifndef MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 #define MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 
@@ -10,10 +11,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "muster/core/lifecycle/state.h"
 
@@ -24,6 +28,7 @@ struct LiveGroup {
   std::string name;
   int64_t generation = 0;  // 0: its ranks have not met yet
   std::string backend;     // resolved; "" before the ranks have met
+  std::string device;      // "cpu", "cuda:0"
   GroupState state = GroupState::kCreated;
   int holders = 0;                   // leases out
   std::vector<std::string> held_at;  // where each was acquired: "trainer.cc:88"
@@ -37,6 +42,7 @@ struct LiveGroup {
 class LivePool {
  public:
   virtual ~LivePool() = default;
+  // Without those that LeaveBehind lists.
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
   // The process ends: abort everything, within the pool's close_timeout. Never called in a forked
   // child.
@@ -53,6 +59,14 @@ class LivePools {
   // When it returns no call on `pool` is running and none will come.
   void Remove(LivePool* pool);
 
+  // Lists `group`, which left residue in this process, until the last copy of the result is gone:
+  // its pool may end before.
+  std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup group);
+  // FailedPrecondition naming the residue on `device` ("cuda:0"): who is stuck inside a device's
+  // library may touch the device again at any time, so no new group is made there.
+  absl::Status CheckFree(absl::string_view device) const;
+
+  // The pools' groups, and what was left behind.
   std::vector<LiveGroup> All() const;
   // What the exit hook does.
   void AbortAll();
@@ -64,6 +78,14 @@ class LivePools {
     pid_t owner;  // the process that made it: a forked child inherits the list, not the pools
   };
   std::vector<Entry> pools_ ABSL_GUARDED_BY(mutex_);
+  struct Residue {
+    std::weak_ptr<const LiveGroup> group;
+    pid_t owner;  // the stuck thread is not in a forked child
+  };
+  std::vector<std::shared_ptr<const LiveGroup>> Residues() const;
+
+  mutable absl::Mutex residue_mutex_;  // taken last: pools call with their own lock held
+  std::vector<Residue> residues_ ABSL_GUARDED_BY(residue_mutex_);
   std::atomic<pid_t> last_owner_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,39 @@ TEST(LiveGroupsTest, ListsWhatIsAliveAndForgetsRemovedPools) {
   EXPECT_EQ(pools.All().size(), 1u);
   pools.Remove(&pool);
   EXPECT_TRUE(pools.All().empty());
+}
+
+TEST(LiveGroupsTest, WhatWasLeftBehindIsListedAndKeepsItsDeviceUntilItIsGivenBack) {
+  LivePools pools;
+  LiveGroup group;
+  group.name = "train";
+  group.generation = 3;
+  group.device = "cuda:1";
+  group.residue = "nccl did not give back 1 device object";
+  std::shared_ptr<const LiveGroup> residue = pools.LeaveBehind(group);
+  ASSERT_EQ(pools.All().size(), 1u);
+  EXPECT_EQ(pools.All()[0].residue, group.residue);
+  EXPECT_TRUE(pools.CheckFree("cuda:0").ok());
+  const absl::Status refused = pools.CheckFree("cuda:1");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(refused.message().find("group 'train/3' left residue there: nccl did not give back"),
+            std::string::npos)
+      << refused;
+  residue.reset();
+  EXPECT_TRUE(pools.All().empty());
+  EXPECT_TRUE(pools.CheckFree("cuda:1").ok());
+}
+
+TEST(LiveGroupsTest, AForkedChildHasNotWhatIsStuckInItsParent) {
+  LivePools pools;
+  LiveGroup group;
+  group.device = "cpu";
+  const std::shared_ptr<const LiveGroup> residue = pools.LeaveBehind(group);
+  const pid_t child = fork();
+  if (child == 0) _exit(pools.CheckFree("cpu").ok() && pools.All().empty() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(LiveGroupsTest, AbortAllAbortsEachPoolOnce) {
