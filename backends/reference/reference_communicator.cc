@@ -486,8 +486,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> ReferenceCommunicator::MakeSplit(
     status = Operation([&] {
       absl::StatusOr<std::vector<Descriptor>> met =
           meeting->Meet(new_rank, invitations, *interrupt_, context.deadline);
-      if (met.ok()) links = *std::move(met);
-      return met.status();
+      if (!met.ok()) return met.status();
+      links = *std::move(met);
+      return absl::OkStatus();
     });
     if (!status.ok()) return status;
   }

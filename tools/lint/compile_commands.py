@@ -34,6 +34,9 @@ def compile_arguments(arguments, include):
             if argument in result:
                 after_flag = False
                 continue
+        # The headers of others are not ours to mend.
+        if argument.startswith("external/") and after_flag:
+            result[-1] = "-isystem"
         after_flag = argument in ("-I", "-isystem", "-iquote")
         result.append(argument)
     return result
