@@ -8,6 +8,9 @@ BAZEL4_PACKAGES=(bazel-bootstrap bazel-rules-cc bazel-rules-java bazel-rules-pro
 # packages_for KIND VERSION OFFLINE: one a line.
 packages_for() {
   printf '%s\n' g++ libc6-dev libssl-dev
+  # Bazel's own wrapper of a test packs what the test leaves in TEST_UNDECLARED_OUTPUTS_DIR; without
+  # these the test fails after it has passed.
+  printf '%s\n' file zip
   if [ "$1" = unpacked7 ] || { [ "$2" = 7 ] && [ "$3" = 1 ]; }; then
     printf '%s\n' bubblewrap patchelf xz-utils
   fi
