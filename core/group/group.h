@@ -1,9 +1,9 @@
 // A live process group as its holders see it: collectives, and who is in it.
 //
 // Users get one from GroupPool::Acquire, behind a GroupLease. Thread-safe; it takes one operation
-// at a time, in the order of calls. A blocking operation while another thread is in one is refused
-// (FailedPrecondition): the ranks would interleave them differently. Asynchronous ones queue, and a
-// blocking one waits for those before it.
+// at a time, in the order of calls. Any operation while another thread is in a blocking one is
+// refused (FailedPrecondition): the ranks would interleave them differently. Asynchronous ones
+// queue, and a blocking one waits for those before it.
 //
 // Errors of every operation: InvalidArgument (a misuse, found before anything moved, the group
 // stays usable), FailedPrecondition (closed or closing: names the group, its state and who closed

@@ -25,20 +25,20 @@ absl::StatusOr<OperationGate::Ticket> OperationGate::Enter(absl::string_view nam
   absl::MutexLock lock(&mutex_);
   const int64_t number = kind == Kind::kCollective ? issued_ + 1 : issued_;
   if (absl::Status blocked = Blocked(number, kind); !blocked.ok()) return blocked;
-  if (blocking_ > 0) {
+  // The last is the only one that can be: nothing is let in behind it.
+  if (!inside_.empty() && inside_.back().blocking) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "another thread is in ", inside_.front().label,
+        "another thread is in ", inside_.back().label,
         "; a group takes one operation at a time, since ranks would order two differently"));
   }
   Ticket ticket;
   ticket.id = next_id_++;
   ticket.kind = kind;
-  ticket.mode = queued_ > 0 ? Mode::kQueued : mode;
+  ticket.mode = inside_.empty() ? mode : Mode::kQueued;
   ticket.number = number;
   ticket.label = kind == Kind::kCollective ? absl::StrCat(name, " #", number) : std::string(name);
   issued_ = number;
-  inside_.push_back({ticket.id, ticket.label});
-  ++(ticket.mode == Mode::kBlocking ? blocking_ : queued_);
+  inside_.push_back({ticket.id, ticket.label, mode == Mode::kBlocking});
   return ticket;
 }
 
@@ -47,14 +47,13 @@ void OperationGate::Leave(const Ticket& ticket) {
   int64_t completed = 0;
   {
     absl::MutexLock lock(&mutex_);
-    --(ticket.mode == Mode::kBlocking ? blocking_ : queued_);
     // In the order in which they came, but for those that an abort takes out of the queue behind
     // one that does not return.
     const auto entered = std::find_if(inside_.begin(), inside_.end(),
                                       [&](const Entered& e) { return e.id == ticket.id; });
     if (entered != inside_.end()) inside_.erase(entered);
     completed_ = std::max(completed_, ticket.number);
-    if (draining_ && blocking_ + queued_ == 0 && completed_ >= limit_)
+    if (draining_ && inside_.empty() && completed_ >= limit_)
       drained = std::exchange(drained_, nullptr);
     completed = completed_;
   }
@@ -80,8 +79,8 @@ bool OperationGate::Drain(int64_t sequence, std::string closed_by,
     limit_ = sequence;
     closed_by_ = std::move(closed_by);
     drained_ = nullptr;
-    if (blocking_ + queued_ > 0 && issued_ > limit_) return false;
-    if (blocking_ + queued_ > 0 || completed_ < limit_) {
+    if (!inside_.empty() && issued_ > limit_) return false;
+    if (!inside_.empty() || completed_ < limit_) {
       drained_ = std::move(done);
       return true;
     }
@@ -114,7 +113,7 @@ int64_t OperationGate::completed() const {
 
 bool OperationGate::idle() const {
   absl::MutexLock lock(&mutex_);
-  return blocking_ + queued_ == 0;
+  return inside_.empty();
 }
 
 std::string OperationGate::Inside() const {

@@ -32,7 +32,7 @@ class OperationGate {
   // An operation that was let in. Not OK to lose: Leave it exactly once.
   struct Ticket {
     Kind kind = Kind::kCollective;
-    Mode mode = Mode::kBlocking;
+    Mode mode = Mode::kBlocking;  // how it runs
     uint64_t id = 0;
     int64_t number =
         0;  // of the collective; a point-to-point operation has that of the last collective
@@ -45,9 +45,9 @@ class OperationGate {
   void Open();
 
   // Lets an operation in. Errors: what Refuse said; FailedPrecondition when it is beyond what a
-  // close still allows, or when another operation is running whose order with this one the ranks
-  // could not agree on. A blocking operation behind queued ones must join the queue: mode then
-  // comes back as kQueued.
+  // close still allows, or while another thread is in a blocking one, whose order with this one the
+  // ranks could not agree on. A blocking operation behind queued ones must join the queue: mode
+  // then comes back as kQueued; its thread is in it all the same.
   absl::StatusOr<Ticket> Enter(absl::string_view name, Kind kind, Mode mode);
   void Leave(const Ticket& ticket);
 
@@ -84,12 +84,11 @@ class OperationGate {
   absl::AnyInvocable<void(int64_t)> drained_ ABSL_GUARDED_BY(mutex_);
   int64_t issued_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t completed_ ABSL_GUARDED_BY(mutex_) = 0;
-  int blocking_ ABSL_GUARDED_BY(mutex_) = 0;
-  int queued_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   struct Entered {
     uint64_t id;
     std::string label;
+    bool blocking;  // a thread waits for it
   };
   std::deque<Entered> inside_ ABSL_GUARDED_BY(mutex_);  // in the order of Enter
 };

@@ -72,6 +72,30 @@ TEST_F(OperationGateTest, ABlockingOperationBehindQueuedOnesJoinsThem) {
   EXPECT_TRUE(gate_.idle());
 }
 
+TEST_F(OperationGateTest, AThreadThatWaitsInTheQueueIsInItsOperationAsIfItRanIt) {
+  const auto first = Enter("all_reduce", Kind::kCollective, Mode::kQueued);
+  const auto joined = Enter("barrier", Kind::kCollective, Mode::kBlocking);
+  for (Mode mode : {Mode::kBlocking, Mode::kQueued}) {
+    EXPECT_THAT(
+        std::string(gate_.Enter("broadcast", Kind::kCollective, mode).status().message()),
+        HasSubstr("another thread is in barrier #2"));
+  }
+  gate_.Leave(first);
+  EXPECT_THAT(Refusal(), HasSubstr("another thread is in barrier #2"));
+  gate_.Leave(joined);
+  gate_.Leave(Enter());
+}
+
+TEST_F(OperationGateTest, WhatIsTakenOutOfTheQueueLeavesTheOthersInside) {
+  const auto stuck = Enter("all_reduce", Kind::kCollective, Mode::kQueued);
+  const auto second = Enter("barrier", Kind::kCollective, Mode::kQueued);
+  gate_.Refuse(absl::UnavailableError("rank 3 was lost"));
+  gate_.Leave(second);
+  EXPECT_EQ(gate_.Inside(), "all_reduce #1");
+  gate_.Leave(stuck);
+  EXPECT_EQ(gate_.completed(), 2);
+}
+
 TEST_F(OperationGateTest, AnIdleGateDrainsAtOnce) {
   gate_.Leave(Enter());
   EXPECT_TRUE(Drain(1));
