@@ -23,45 +23,65 @@ absl::Status Empty(const char* call) {
 
 GroupLease::GroupLease() = default;
 GroupLease::GroupLease(std::unique_ptr<LeaseRecord> record) : record_(std::move(record)) {}
-GroupLease::GroupLease(GroupLease&&) noexcept = default;
+GroupLease::GroupLease(GroupLease&& other) noexcept : record_(other.TakeRecord()) {}
 
 GroupLease& GroupLease::operator=(GroupLease&& other) noexcept {
   if (this != &other) {
     End();
-    record_ = std::move(other.record_);
+    std::shared_ptr<LeaseRecord> record = other.TakeRecord();
+    absl::MutexLock lock(&mutex_);
+    record_ = std::move(record);
   }
   return *this;
 }
 
 GroupLease::~GroupLease() { End(); }
 
+std::shared_ptr<LeaseRecord> GroupLease::Record() const {
+  absl::MutexLock lock(&mutex_);
+  return record_;
+}
+
+std::shared_ptr<LeaseRecord> GroupLease::TakeRecord() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(record_, nullptr);
+}
+
 void GroupLease::End() noexcept {
-  if (record_ == nullptr) return;
-  if (record_->unwinding()) {
-    record_->core().AbortByHolder(*record_, absl::AbortedError("an exception"));
+  if (const std::shared_ptr<LeaseRecord> record = Record();
+      record != nullptr && record->unwinding()) {
+    record->core().AbortByHolder(*record, absl::AbortedError("an exception"));
   }
   Release();
 }
 
-Group& GroupLease::operator*() const { return record_ == nullptr ? NoGroup() : record_->group(); }
+Group& GroupLease::operator*() const {
+  const std::shared_ptr<LeaseRecord> record = Record();
+  return record == nullptr ? NoGroup() : record->group();
+}
 Group* GroupLease::operator->() const { return &**this; }
 
 void GroupLease::Release() {
-  if (record_ == nullptr) return;
-  record_->core().Release(*record_);
-  record_.reset();
+  if (const std::shared_ptr<LeaseRecord> record = TakeRecord(); record != nullptr) {
+    record->core().Release(*record);
+  }
 }
 
 absl::Status GroupLease::Close() {
-  return record_ == nullptr ? Empty("Close") : Close(record_->close_timeout());
+  const std::shared_ptr<LeaseRecord> record = Record();
+  return record == nullptr ? Empty("Close")
+                           : record->core().CloseByHolder(*record, record->close_timeout());
 }
 
 absl::Status GroupLease::Close(absl::Duration timeout) {
-  return record_ == nullptr ? Empty("Close") : record_->core().CloseByHolder(*record_, timeout);
+  const std::shared_ptr<LeaseRecord> record = Record();
+  return record == nullptr ? Empty("Close") : record->core().CloseByHolder(*record, timeout);
 }
 
 void GroupLease::Abort(const absl::Status& cause) {
-  if (record_ != nullptr) record_->core().AbortByHolder(*record_, cause);
+  if (const std::shared_ptr<LeaseRecord> record = Record(); record != nullptr) {
+    record->core().AbortByHolder(*record, cause);
+  }
 }
 
 }  // namespace muster

@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/group/group.h"
 
@@ -12,8 +14,9 @@ namespace muster {
 
 class LeaseRecord;  // the pool's side of a lease; internal
 
-// Move-only; from GroupPool::Acquire. Not thread-safe itself, but for Abort; the group behind it
-// is. Ends once, by the first of Release, Close and the destructor.
+// Move-only; from GroupPool::Acquire. Abort, Close and Release may be called by any thread at any
+// time; what `*lease` gives is there until Release. The group behind it is thread-safe. Ends once,
+// by the first of Release, Close and the destructor.
 class GroupLease {
  public:
   GroupLease();  // empty
@@ -24,7 +27,7 @@ class GroupLease {
   // exception").
   ~GroupLease();
 
-  bool empty() const { return record_ == nullptr; }
+  bool empty() const { return Record() == nullptr; }
   // An empty lease gives a group whose every operation answers FailedPrecondition.
   Group& operator*() const;
   Group* operator->() const;
@@ -46,8 +49,12 @@ class GroupLease {
 
  private:
   void End() noexcept;
+  // Shared, so that who aborts has it while another thread ends the lease.
+  std::shared_ptr<LeaseRecord> Record() const;
+  std::shared_ptr<LeaseRecord> TakeRecord();
 
-  std::unique_ptr<LeaseRecord> record_;
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<LeaseRecord> record_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -279,6 +279,18 @@ TEST_F(GroupTest, AbortFromManyThreadsDuringOperationsHasOneCause) {
   EXPECT_EQ(leases_[0].Close(), leases_[1].Close());
 }
 
+// Found by the thread sanitizer: a race, with another chance each round.
+TEST_F(GroupTest, AnAbortMayMeetTheEndOfItsLease) {
+  Start(1);
+  for (int round = 0; round < 50; ++round) {
+    if (round > 0) Acquire();
+    std::thread aborts([&] { leases_[0].Abort(absl::AbortedError("enough")); });
+    leases_[0].Release();
+    aborts.join();
+    EXPECT_TRUE(leases_[0].empty());
+  }
+}
+
 TEST_F(GroupTest, ALeaseThatEndsDuringUnwindingAbortsInsteadOfWaiting) {
   Start(2);
   try {
