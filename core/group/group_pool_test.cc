@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/group/test_job.h"
@@ -132,6 +133,89 @@ TEST(GroupPoolTest, ARankThatIsAStepBehindDoesNotRefuseWhatItIsAboutToAskForItse
     ASSERT_TRUE(leases[0].ok()) << round << ": " << leases[0].status();
     ASSERT_TRUE(leases[1].ok()) << round << ": " << leases[1].status();
     EXPECT_EQ((*leases[0])->generation(), round + 1);
+  }
+}
+
+// A lease may end before the operations that were started on it.
+TEST(GroupPoolTest, WorkInFlightHoldsTheGroupAgainstAReplacementWhenItsLeaseIsGone) {
+  TestJob job(2);
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Milliseconds(200);
+  auto leases = job.AcquireAll(spec);
+  ASSERT_TRUE(leases[0].ok()) << leases[0].status();
+  float value = 1;
+  Work work = (*leases[0])->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // waits for rank 1
+  leases.clear();
+  const absl::Status refused = job.pool(1).Acquire(TestJob::Spec("other")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("held by rank 0 (all_reduce #1 in flight)"));
+  EXPECT_FALSE(work.done());
+  absl::StatusOr<GroupLease> again = job.pool(1).Acquire(spec);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->generation(), 1);
+  EXPECT_EQ(Sum(*again, 2), 3);
+  EXPECT_TRUE(work.Wait().ok());
+  EXPECT_EQ(value, 3);
+}
+
+TEST(GroupPoolTest, TheEndOfTheLastWorkLetsAReplacementThatWaitsForItGoOn) {
+  TestJob job(2);
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Hours(1);  // the wake-up must come, not the end of the vote's patience
+  auto leases = job.AcquireAll(spec);
+  ASSERT_TRUE(leases[0].ok() && leases[1].ok());
+  float value = 1;
+  Work work = (*leases[0])->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);
+  leases[0]->Release();
+  std::thread rank0([&] { leases[0] = job.pool(0).Acquire(TestJob::Spec("other")); });
+  job.world().WaitForOperations(1);
+  EXPECT_EQ(Sum(*leases[1], 2), 3);
+  leases[1]->Release();
+  leases[1] = job.pool(1).Acquire(TestJob::Spec("other"));
+  rank0.join();
+  EXPECT_TRUE(work.Wait().ok()) << "it ended before its group did";
+  for (auto& lease : leases) {
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ((*lease)->id(), "train/2");
+  }
+}
+
+// Keeps rank 0's control thread from seeing that its group is ready, until it is let go.
+class HoldAtReady final : public Observer {
+ public:
+  void OnTransition(const TransitionEvent& event) override {
+    if (event.rank == 0 && event.to == GroupState::kReady) go_.WaitForNotification();
+  }
+  void Go() { go_.Notify(); }
+
+ private:
+  absl::Notification go_;
+};
+
+// A race: the proposal of rank 1 must not come between the set-up on rank 0 and its lease.
+TEST(GroupPoolTest, AGroupIsNotTakenAwayBetweenItsSetUpAndItsFirstUse) {
+  for (int round = 0; round < 10; ++round) {
+    HoldAtReady hold;
+    PoolOptions options;
+    options.observer = &hold;
+    TestJob job(2, options);
+    GroupSpec spec = TestJob::Spec("fake");
+    spec.close_timeout = absl::Milliseconds(100);
+    absl::Status refused;
+    std::thread rank1([&] {
+      absl::StatusOr<GroupLease> lease = job.pool(1).Acquire(spec);
+      ASSERT_TRUE(lease.ok()) << lease.status();
+      lease->Release();
+      std::thread go([&] { hold.Go(); });
+      refused = job.pool(1).Acquire(TestJob::Spec("other")).status();
+      go.join();
+    });
+    absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(spec);
+    rank1.join();
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_TRUE((*lease)->status().ok()) << (*lease)->status();
   }
 }
 

@@ -12,6 +12,7 @@
 #ifndef MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
 #define MUSTER_CORE_GROUP_GROUP_RUNTIME_H_
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -55,7 +56,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
     BackendRegistry* backends = nullptr;
     Observer* observer = nullptr;  // may be null
     // All on the control thread. The answer to a proposal to replace the group: who holds it here,
-    // "" for nobody; the group must not be handed out then until the vote has ended.
+    // "" for nobody; the group must not be handed out then until the vote has ended. Work that is
+    // still under way is asked for here.
     std::function<std::string()> ask_holders;
     std::function<void()> vote_ended;
     // Something that a waiting Acquire looks at has changed.
@@ -87,8 +89,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // (on the control thread).
   void Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused);
 
-  // Nobody holds the group here any more: a proposal to replace it may be waiting for that.
-  void OnLastLeaseEnded();
+  // Nobody holds the group here any more, or its last operation has ended: a proposal to replace it
+  // may be waiting for that.
+  void OnHeldNoMore();
 
   // --- the work
   absl::Status Run(Operation operation, absl::Duration timeout);
@@ -135,6 +138,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void RunOnHelper(absl::string_view call, absl::AnyInvocable<absl::Status()> task,
                    absl::AnyInvocable<void(absl::Status)> then);
   void ReleaseWhenUnused();
+  std::string AskHolders();
   void AnswerHolders(const std::string& holders);
   void LetGo();
   // Of those operations that wait behind one that does not return.
@@ -172,7 +176,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::shared_ptr<GroupRuntime> self_;  // while the group is not terminal
   std::vector<std::function<void(const absl::Status&)>> refused_;  // of those who wait for a vote
   std::string closed_by_;
-  bool asked_ = false;      // for the holders, and not answered yet
+  std::atomic<bool> asked_{false};  // for the holders, and not answered yet; read by operations
   uint64_t questions_ = 0;  // so far
 
   mutable absl::Mutex mutex_;

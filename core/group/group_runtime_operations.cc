@@ -131,6 +131,7 @@ void GroupRuntime::Left(const OperationGate::Ticket& ticket, bool failed) {
     options_.executor->Post([self = shared_from_this()] { self->ReleaseWhenUnused(); });
   }
   CrossOutResidue();
+  if (asked_) OnHeldNoMore();
 }
 
 void GroupRuntime::FinishQueued(const absl::Status& cause) {

@@ -8,37 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "muster/core/fault/fault.h"
+#include "muster/core/group/introduce.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
-namespace {
-
-// What "auto" prefers, best first; backends that are not named here come after these, in the order
-// of their names.
-std::vector<std::string> PreferredBackends(Device device) {
-  if (device.type == Device::Type::kCuda) return {"nccl"};
-  return {"gloo", "reference"};
-}
-
-std::vector<std::string> Offers(const BackendRegistry& backends, const GroupSpec& spec) {
-  std::vector<std::string> candidates = PreferredBackends(spec.device);
-  for (const std::string& name : backends.Names()) {
-    if (std::find(candidates.begin(), candidates.end(), name) == candidates.end()) {
-      candidates.push_back(name);
-    }
-  }
-  std::vector<std::string> offers;
-  for (const std::string& name : candidates) {
-    absl::StatusOr<Backend*> backend = backends.Find(name);
-    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok()) {
-      offers.push_back(name);
-    }
-  }
-  return offers;
-}
-
-}  // namespace
 
 LeaseRecord::LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime,
                          uint64_t id, const GroupSpec& spec)
@@ -95,10 +69,18 @@ NamedGroup PoolCore::Look(const GroupSpec& spec) const {
   group.exists = true;
   group.id = entry.runtime->id();
   group.state = entry.runtime->state();
-  group.voting = entry.voting;
-  group.holders = JoinHolders(entry.holders);
+  group.voting = entry.voting || entry.ending;
+  group.holders = JoinHolders(Leases(entry.holders));
   group.difference = spec.DifferenceFrom(entry.runtime->spec());
   return group;
+}
+
+std::vector<PoolCore::Holder> PoolCore::Leases(const std::vector<Holder>& holders) {
+  std::vector<Holder> leases;
+  for (const Holder& holder : holders) {
+    if (!holder.waits) leases.push_back(holder);
+  }
+  return leases;
 }
 
 std::string PoolCore::JoinHolders(const std::vector<Holder>& holders) {
@@ -110,8 +92,9 @@ std::string PoolCore::Holders() const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::string> all;
   for (const auto& [name, entry] : entries_) {
-    if (!entry.holders.empty()) {
-      all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+    const std::vector<Holder> leases = Leases(entry.holders);
+    if (!leases.empty()) {
+      all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(leases), ")"));
     }
   }
   return absl::StrJoin(all, ", ");
@@ -128,6 +111,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
   while (true) {
     std::shared_ptr<GroupRuntime> made;
+    uint64_t waits = 0;
     std::shared_ptr<GroupRuntime> to_replace;
     std::string difference;
     {
@@ -164,6 +148,8 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           entry = Entry();
           entry.runtime = NewRuntime(spec);
           entry.created_at = where.ToString();
+          waits = next_lease_++;
+          entry.holders.push_back({waits, entry.created_at, /*waits=*/true});
           // Under the lock: a close of the pool finds it started, or does not find it.
           entry.runtime->Start();
           made = entry.runtime;
@@ -172,7 +158,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
         }
       }
     }
-    if (made != nullptr) return AwaitReady(made, spec, where);
+    if (made != nullptr) return AwaitReady(made, spec, waits);
     if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok()) {
       return status;
     }
@@ -180,7 +166,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
 }
 
 absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
-                                                const GroupSpec& spec, SourceLocation where) {
+                                                const GroupSpec& spec, uint64_t id) {
   absl::Status ready = runtime->WaitReady();
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(spec.name);
@@ -194,7 +180,10 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
     return absl::FailedPreconditionError(
         absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
   }
-  return AddHolder(it->second, spec, where);
+  for (Holder& holder : it->second.holders) {
+    if (holder.id == id) holder.waits = false;
+  }
+  return GroupLease(std::make_unique<LeaseRecord>(shared_from_this(), runtime, id, spec));
 }
 
 absl::Status PoolCore::Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted) {
@@ -228,7 +217,12 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec) {
   options.spec = spec;
   options.rank = world_.rank;
   options.size = world_.size;
-  options.introduction = Introduce(spec);
+  Introduction self;
+  self.incarnation = connection_.incarnation;
+  self.host = connection_.host;
+  self.pid = connection_.pid;
+  self.refusal = HitFault(FaultPoint::kPoolRendezvous, world_.rank);
+  options.introduction = Introduce(std::move(self), spec, backends_, LivePools::Global());
   options.bind_address = connection_.bind_address;
   options.executor = executor_;
   options.store = connection_.store.get();
@@ -275,25 +269,6 @@ std::shared_ptr<const LiveGroup> PoolCore::LeaveBehind(LiveGroup left) {
   return residue;
 }
 
-Introduction PoolCore::Introduce(const GroupSpec& spec) const {
-  Introduction introduction;
-  introduction.incarnation = connection_.incarnation;
-  introduction.host = connection_.host;
-  introduction.pid = connection_.pid;
-  introduction.identity = spec.Identity();
-  introduction.offers = Offers(backends_, spec);
-  introduction.refusal = HitFault(FaultPoint::kPoolRendezvous, world_.rank);
-  if (introduction.refusal.ok() && spec.backend != "auto") {
-    absl::StatusOr<Backend*> backend = backends_.Find(spec.backend);
-    introduction.refusal =
-        backend.ok() ? (*backend)->Check(spec.device, spec.backend_options) : backend.status();
-  }
-  if (introduction.refusal.ok()) {
-    introduction.refusal = LivePools::Global().CheckFree(spec.device.ToString());
-  }
-  return introduction;
-}
-
 GroupLease PoolCore::AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where) {
   const uint64_t id = next_lease_++;
   entry.holders.push_back({id, where.ToString()});
@@ -315,7 +290,7 @@ std::shared_ptr<GroupRuntime> PoolCore::RemoveHolder(const LeaseRecord& lease) {
 
 void PoolCore::HandOutNoMore(const GroupRuntime& runtime) {
   for (auto& [name, entry] : entries_) {
-    if (entry.runtime.get() == &runtime) entry.voting = true;
+    if (entry.runtime.get() == &runtime) entry.ending = true;
   }
 }
 
@@ -327,7 +302,7 @@ void PoolCore::Release(LeaseRecord& lease) {
     last = RemoveHolder(lease);
     if (last != nullptr && options_.close_idle_groups) HandOutNoMore(*last);
   }
-  if (last != nullptr) last->OnLastLeaseEnded();
+  if (last != nullptr) last->OnHeldNoMore();
   if (last == nullptr || !options_.close_idle_groups) return;
   last->BeginClose(lease.close_timeout());
   if (absl::Status status = last->WaitTerminal(); !status.ok()) {
@@ -384,8 +359,8 @@ std::vector<LiveGroup> PoolCore::LiveGroups() const {
     group.generation = entry.runtime->generation();
     group.backend = entry.runtime->backend();
     group.device = entry.runtime->spec().device.ToString();
-    group.holders = static_cast<int>(entry.holders.size());
-    for (const Holder& holder : entry.holders) group.held_at.push_back(holder.where);
+    for (const Holder& holder : Leases(entry.holders)) group.held_at.push_back(holder.where);
+    group.holders = static_cast<int>(group.held_at.size());
     group.created_at = entry.created_at;
     groups.push_back(std::move(group));
   }
@@ -448,9 +423,9 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
     if (left_) return close_result_;
     std::vector<std::string> held;
     for (const auto& [name, entry] : entries_) {
-      if (!entry.holders.empty() && !IsTerminal(entry.runtime->state())) {
-        held.push_back(
-            absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(entry.holders), ")"));
+      const std::vector<Holder> leases = Leases(entry.holders);
+      if (!leases.empty() && !IsTerminal(entry.runtime->state())) {
+        held.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(leases), ")"));
       }
     }
     if (!held.empty()) {

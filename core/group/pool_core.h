@@ -82,12 +82,16 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   struct Holder {
     uint64_t id;
     std::string where;  // "trainer.cc:88"
+    // Waits for the set-up. It holds the group like every other, so that the group is not taken
+    // away between its set-up and its first use, but has no lease yet.
+    bool waits = false;
   };
   struct Entry {
     std::shared_ptr<GroupRuntime> runtime;
     std::string created_at;
     std::vector<Holder> holders;
-    bool voting = false;
+    bool voting = false;  // on its replacement, without a holder here
+    bool ending = false;  // closed here, though it may not know that yet
   };
 
   void OnTransition(const TransitionEvent& event) override;  // of every group here
@@ -95,17 +99,19 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   NamedGroup Look(const GroupSpec& spec) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   GroupLease AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those with a lease, of all that hold it.
+  static std::vector<Holder> Leases(const std::vector<Holder>& holders);
   // Forgets the holder; gives its runtime when it was the last one.
   std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::string JoinHolders(const std::vector<Holder>& holders);
   std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec);
   std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup left) ABSL_LOCKS_EXCLUDED(mutex_);
-  Introduction Introduce(const GroupSpec& spec) const;
   // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.
   void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `id`: of the holder that waits.
   absl::StatusOr<GroupLease> AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
-                                        const GroupSpec& spec, SourceLocation where)
+                                        const GroupSpec& spec, uint64_t id)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
