@@ -31,20 +31,21 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
   ended.result.exit = exit;
   ended.result.ended_after = now - start_;
   --running_;
-  // The store knew only that it was gone; the exit status says why, unless we are the reason.
-  if (result_.first_failed == rank && ended.result.signalled == 0 && !exit.ok()) {
-    result_.first_reason = exit.ToString();
+  if (!exit.ok() || !in_order) {
+    const std::string reason =
+        exit.ok() ? "exited with code 0 before it was done" : exit.ToString();
+    FailFirst(rank, reason);
+    // The store knew only that it was gone; the exit status says why, unless we are the reason.
+    if (result_.first_failed == rank && ended.result.signalled == 0) result_.first_reason = reason;
   }
   suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(),
                                  [rank](const Suspect& suspect) { return suspect.rank == rank; }),
                   suspects_.end());
-  if (exit.ok()) return actions;
-  FailFirst(rank, exit.ToString());
-  if (!in_order) {
-    actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
-    // After an interrupt too: the others cannot finish without it.
-    BeginToEnd(now);
-  }
+  if (in_order) return actions;
+  actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
+  // One that ends of a forwarded signal takes no time from the others' last checkpoint; those that
+  // wait for it have just been told.
+  if (ended.result.signalled == 0) BeginToEnd(now);
   return actions;
 }
 
@@ -61,6 +62,7 @@ JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
   if (!stopping()) result_.interrupted_by = signal;
   if (!ending_) {
     ending_ = true;
+    forwarded_ = true;
     SignalRunning(signal, &actions);
     kill_at_ = now + limits_.interrupt_grace;
   } else {
@@ -75,7 +77,7 @@ JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
   Actions actions;
   if (!suspects_.empty() && now >= suspects_.front().until) {
     FailFirst(suspects_.front().rank, suspects_.front().reason);
-    BeginToEnd(now);
+    if (!forwarded_) BeginToEnd(now);
     // What follows is decided: further news changes nothing.
     for (Suspect& suspect : suspects_) suspect.until = absl::InfiniteFuture();
   }

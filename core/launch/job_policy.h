@@ -21,9 +21,11 @@ namespace muster {
 struct JobLimits {
   // For the whole job; then it ends as a failure.
   absl::Duration timeout = absl::InfiniteDuration();
-  // From the first failure (or the timeout) to SIGKILL. The last quarter of it begins with SIGTERM.
+  // From the first failure, or from the timeout, to SIGKILL. SIGTERM comes with the last quarter of
+  // it after a failure, whose cause the ranks learn and end of, and at once after the timeout.
   absl::Duration failure_grace = absl::Seconds(2);
-  // From a signal that was forwarded to the ranks to SIGKILL: time for a last checkpoint.
+  // From a signal that was forwarded to the ranks to SIGKILL: time for a last checkpoint. Only the
+  // timeout and a second signal shorten it.
   absl::Duration interrupt_grace = absl::Seconds(10);
   // How long a rank that the store lost may take to end by itself before it counts as failed: the
   // store sees a connection close before the launcher sees why, and a rank that exits well may do
@@ -100,6 +102,7 @@ class JobPolicy {
   int running_;
   std::vector<Suspect> suspects_;  // in the order of the news
   bool ending_ = false;            // a kill is due, or a signal was forwarded
+  bool forwarded_ = false;         // a signal was, to ranks that nothing else was ending
   bool given_up_ = false;
   JobResult result_;
   absl::Time timeout_at_;

@@ -207,13 +207,29 @@ TEST_F(JobPolicyTest, ASecondSignalKillsWithoutBoundToo) {
   EXPECT_THAT(Texts(job.Interrupted(SIGTERM, At(2))), ElementsAre("SIGKILL to 0"));
 }
 
-TEST_F(JobPolicyTest, OneRankEndedByTheSignalShortensTheGraceOfTheRest) {
-  JobPolicy job = Job(2);
+TEST_F(JobPolicyTest, ARankThatEndsOfTheForwardedSignalTakesNoTimeFromTheOthersCheckpoint) {
+  JobPolicy job = Job(3);
   job.Interrupted(SIGINT, At(1));
-  End(job, 0, RankExit::Killed(SIGINT), 1.1);
-  job.TimePassed(At(2.6));
-  EXPECT_EQ(job.NextDeadline(), At(3.1));
+  EXPECT_THAT(Texts(End(job, 0, RankExit::Killed(SIGINT), 1.1)),
+              ElementsAre("0 lost: killed by signal 2"));
+  EXPECT_THAT(Texts(End(job, 1, RankExit::Exited(1), 1.2)),
+              ElementsAre("1 lost: exited with code 1"));
+  job.StoreLost(2, "no heartbeat for 2 s", At(4));
+  job.TimePassed(At(5));
+  EXPECT_EQ(job.NextDeadline(), At(11));
   EXPECT_EQ(job.Result(At(2)).first_failed, std::nullopt);
+  EXPECT_THAT(Texts(job.TimePassed(At(11))), ElementsAre("SIGKILL to 2"));
+}
+
+TEST_F(JobPolicyTest, TheTimeoutEndsTheGraceOfAForwardedSignal) {
+  JobLimits limits;
+  limits.timeout = absl::Seconds(3);
+  limits.interrupt_grace = absl::InfiniteDuration();
+  JobPolicy job = Job(1, limits);
+  job.Interrupted(SIGTERM, At(1));
+  job.TimePassed(At(3));
+  EXPECT_EQ(job.NextDeadline(), At(5));
+  EXPECT_EQ(job.Result(At(4)).interrupted_by, SIGTERM);
 }
 
 TEST_F(JobPolicyTest, ASignalAfterAFailureKillsAndKeepsTheBlame) {
@@ -253,6 +269,29 @@ TEST_F(JobPolicyTest, AFailureInOrderLetsTheOthersFinish) {
   EXPECT_EQ(other.Result(At(3)).first_failed, 1);
 }
 
+TEST_F(JobPolicyTest, CodeZeroBeforeARankIsDoneIsAFailureThatEndsTheOthers) {
+  JobPolicy job = Job(2);
+  EXPECT_THAT(Texts(job.RankEnded(1, RankExit::Exited(0), /*in_order=*/false, At(1))),
+              ElementsAre("1 lost: exited with code 0"));
+  EXPECT_THAT(Texts(job.TimePassed(At(2.5))), ElementsAre("SIGTERM to 0"));
+  End(job, 0, RankExit::Killed(SIGTERM), 2.5);
+  const JobResult result = job.Result(At(2.5));
+  EXPECT_EQ(result.ExitCode(), 1);
+  EXPECT_EQ(result.Report()[0],
+            "FAILED after 2.5 s: rank 1 (pid 101) failed first: exited with code 0 before it was "
+            "done");
+}
+
+TEST_F(JobPolicyTest, TheFirstOfSeveralLostRanksIsBlamedWithItsExitStatus) {
+  JobPolicy job = Job(2);
+  job.StoreLost(1, "its connection closed", At(5));
+  job.StoreLost(0, "its connection closed", At(5.1));
+  End(job, 1, RankExit::Killed(SIGSEGV), 5.2);
+  End(job, 0, RankExit::Exited(1), 5.3);
+  EXPECT_EQ(job.Result(At(6)).first_failed, 1);
+  EXPECT_EQ(job.Result(At(6)).first_reason, "killed by signal 11");
+}
+
 TEST_F(JobPolicyTest, GivesUpOnAProcessThatSurvivesSigkill) {
   JobPolicy job = Job(2);
   End(job, 1, RankExit::Exited(3), 0);
@@ -274,7 +313,7 @@ TEST(JobResultTest, ReportsWhatWasLeftBehindAlsoOfAGoodJob) {
   result.left.push_back({813, std::nullopt, "x", false});
   EXPECT_THAT(result.Report(),
               ElementsAre("left behind, ended now: process 812 (sleep 100) of rank 1",
-                          "left behind, ended now: process 813 (x), which survives SIGKILL"));
+                          "left behind, still there after SIGKILL: process 813 (x)"));
   EXPECT_EQ(result.ExitCode(), 0);
 }
 

@@ -54,9 +54,9 @@ std::string SignalName(int signal) {
 }
 
 std::string LeftProcess::ToString() const {
-  return absl::StrCat("process ", pid, " (", command, ")",
-                      rank.has_value() ? absl::StrCat(" of rank ", *rank) : "",
-                      ended ? "" : ", which survives SIGKILL");
+  return absl::StrCat("left behind, ", ended ? "ended now" : "still there after SIGKILL",
+                      ": process ", pid, " (", command, ")",
+                      rank.has_value() ? absl::StrCat(" of rank ", *rank) : "");
 }
 
 int JobResult::ExitCode() const {
@@ -71,7 +71,7 @@ int JobResult::ExitCode() const {
 std::vector<std::string> JobResult::Report() const {
   std::vector<std::string> lines;
   for (const LeftProcess& process : left) {
-    lines.push_back(absl::StrCat("left behind, ended now: ", process.ToString()));
+    lines.push_back(process.ToString());
   }
   if (ok()) return lines;
 

@@ -31,7 +31,8 @@ struct LeftProcess {
   std::string command;      // "sleep 100"
   bool ended = true;        // false: still there after SIGKILL
 
-  std::string ToString() const;  // "process 812 (sleep 100) of rank 1"
+  // "left behind, ended now: process 812 (sleep 100) of rank 1"
+  std::string ToString() const;
 };
 
 struct JobResult {
@@ -42,8 +43,8 @@ struct JobResult {
   std::optional<int> first_failed;
   std::string first_reason;
 
-  int interrupted_by =
-      0;  // the signal that the launcher was asked to stop with, before any failure
+  // The signal that the launcher was asked to stop with, before any failure.
+  int interrupted_by = 0;
   bool timed_out = false;  // before any failure
   std::vector<int> running_at_timeout;
 
