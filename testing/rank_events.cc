@@ -99,20 +99,6 @@ const TestRecord* RankRecord::running() const {
   return there ? &tests.back() : nullptr;
 }
 
-const TestFailure* RankRecord::FirstFailure(const TestRecord** test) const {
-  const TestFailure* first = outside.empty() ? nullptr : &outside.front();
-  *test = nullptr;
-  for (const TestRecord& candidate : tests) {
-    if (candidate.failures.empty()) continue;
-    if (first == nullptr || candidate.failures.front().at < first->at) {
-      first = &candidate.failures.front();
-      *test = &candidate;
-    }
-    break;
-  }
-  return first;
-}
-
 absl::StatusOr<std::unique_ptr<RankEventWriter>> RankEventWriter::Open(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!fd.valid()) {

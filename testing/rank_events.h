@@ -54,9 +54,6 @@ struct RankRecord {
 
   // The test that began and has not ended.
   const TestRecord* running() const;
-  // The first of all failures; null when there is none. `test`: where it happened, null outside of
-  // one.
-  const TestFailure* FirstFailure(const TestRecord** test) const;
 };
 
 class RankEventWriter {

@@ -53,9 +53,6 @@ TEST_F(RankEventsTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(record.leaked[0].group, "train/1, ready");
   EXPECT_EQ(record.finished_with, 1);
   EXPECT_EQ(record.running(), nullptr);
-  const TestRecord* test = nullptr;
-  EXPECT_EQ(record.FirstFailure(&test)->where, "a.cc:1");
-  EXPECT_EQ(test, &record.tests[0]);
 }
 
 TEST_F(RankEventsTest, ATestThatDidNotEndIsRunning) {
