@@ -83,7 +83,9 @@ void DistributedSampler::SetEpoch(int64_t epoch) {
 }
 
 int64_t DistributedSampler::batches(int64_t batch_size) const {
-  return (static_cast<int64_t>(indices_.size()) + batch_size - 1) / batch_size;
+  // Not (size + batch_size - 1) / batch_size: INT64_MAX is a batch size that means "all in one".
+  const int64_t size = static_cast<int64_t>(indices_.size());
+  return size / batch_size + (size % batch_size != 0 ? 1 : 0);
 }
 
 absl::Span<const int64_t> DistributedSampler::batch(int64_t number, int64_t batch_size) const {

@@ -1,6 +1,8 @@
 #include "muster/trainer/distributed_sampler.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -138,6 +140,20 @@ TEST(DistributedSamplerTest, TheLastBatchMayBeSmaller) {
   DistributedSampler sampler = *DistributedSampler::Create(options);
   EXPECT_EQ(sampler.batches(4), 3);
   EXPECT_THAT(sampler.batch(2, 4), ElementsAre(8, 9));
+}
+
+TEST(DistributedSamplerTest, AHugeBatchHoldsEverything) {
+  SamplerOptions options = Options(10, 1, Remainder::kPad);
+  options.shuffle = false;
+  DistributedSampler sampler = *DistributedSampler::Create(options);
+  for (int64_t batch_size : {int64_t{10}, int64_t{11}, std::numeric_limits<int64_t>::max()}) {
+    EXPECT_EQ(sampler.batches(batch_size), 1);
+    EXPECT_EQ(sampler.batch(0, batch_size).size(), 10u);
+  }
+  options.size = 0;
+  options.remainder = Remainder::kExact;
+  DistributedSampler empty = *DistributedSampler::Create(options);
+  EXPECT_EQ(empty.batches(std::numeric_limits<int64_t>::max()), 0);
 }
 
 TEST(DistributedSamplerTest, RefusesWhatLeavesARankWithoutSamples) {

@@ -52,14 +52,11 @@ absl::StatusOr<MetricSums> Evaluator::Run(absl::string_view label) {
 }
 
 EvaluationLoop::EvaluationLoop(const StageContext& context, absl::string_view stage, Module& module,
-                               Dataset& data, int64_t batch_size)
+                               Dataset& data, const absl::StatusOr<int64_t>& batch_size)
     : context_(context), stage_(stage), module_(module), data_(data), batch_size_(batch_size) {}
 
 absl::Status EvaluationLoop::ValidateHere() const {
-  if (batch_size_ < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(stage_, ": batch_size is ", batch_size_, ": give at least 1"));
-  }
+  if (!batch_size_.ok()) return Annotate(batch_size_.status(), stage_);
   if (data_.size() < 1) {
     return absl::InvalidArgumentError(absl::StrCat(stage_, ": the data set has ", data_.size(),
                                                    " samples: there is nothing to evaluate"));
@@ -74,7 +71,7 @@ absl::Status EvaluationLoop::Prepare() {
       Fact::Word("stage", stage_),
       Fact::Integer("parameters", static_cast<int64_t>(parameters.size())),
       Fact::Integer("samples", data_.size()),
-      Fact::Integer("batch_size", batch_size_),
+      Fact::Integer("batch_size", batch_size_.value_or(0)),
   };
   absl::Status status = Agree(collectives, ValidateHere(), facts);
   if (!status.ok()) return status;
@@ -82,7 +79,7 @@ absl::Status EvaluationLoop::Prepare() {
   if (!status.ok()) return status;
   status = VerifySameValues(collectives, parameters, stage_);
   if (!status.ok()) return status;
-  evaluator_.emplace(context_, module_, data_, batch_size_);
+  evaluator_.emplace(context_, module_, data_, *batch_size_);
   return absl::OkStatus();
 }
 

@@ -42,12 +42,12 @@ class Evaluator {
 // The stages validate and test.
 class EvaluationLoop final : public StageLoop {
  public:
-  // `stage` is "validate" or "test".
+  // `stage` is "validate" or "test". `batch_size` is at least 1, or says why there is none.
   EvaluationLoop(const StageContext& context, absl::string_view stage, Module& module,
-                 Dataset& data, int64_t batch_size);
+                 Dataset& data, const absl::StatusOr<int64_t>& batch_size);
 
-  // InvalidArgument: no sample, a batch size below 1, facts that differ; FailedPrecondition:
-  // weights that differ between ranks.
+  // InvalidArgument: no sample, no batch size, facts that differ; FailedPrecondition: weights that
+  // differ between ranks.
   absl::Status Prepare() override;
   absl::Status Run() override;
 
@@ -61,7 +61,7 @@ class EvaluationLoop final : public StageLoop {
   const std::string stage_;
   Module& module_;
   Dataset& data_;
-  const int64_t batch_size_;
+  const absl::StatusOr<int64_t> batch_size_;
   std::optional<Evaluator> evaluator_;
   MetricSums result_;
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,8 +48,8 @@ class CountedData : public PlaneData {
   Ledger& ledger_;
 };
 
-absl::Status Evaluate(Collectives& ranks, Module& module, Dataset& data, int64_t batch_size,
-                      MetricSums* result = nullptr) {
+absl::Status Evaluate(Collectives& ranks, Module& module, Dataset& data,
+                      const absl::StatusOr<int64_t>& batch_size, MetricSums* result = nullptr) {
   Progress progress(nullptr, absl::Now);
   EvaluationLoop loop({ranks, progress, absl::Now}, "test", module, data, batch_size);
   absl::Status status = loop.Prepare();
@@ -108,11 +109,16 @@ TEST(EvaluationTest, AnEmptyDataSetOfOneRankIsEveryRanksError) {
   EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1: test: the data set has 0 samples"));
 }
 
-TEST(EvaluationTest, ABatchSizeBelowOneIsRefused) {
-  InProcessWorld one(1);
-  PlaneData data(8, kWidth);
-  LogisticModule module(kWidth);
-  EXPECT_THAT(Evaluate(one.rank(0), module, data, 0).message(), HasSubstr("batch_size is 0"));
+TEST(EvaluationTest, ABatchSizeThatOneRankLacksIsEveryRanksError) {
+  const auto statuses = RunRanks(2, [](Collectives& ranks) {
+    PlaneData data(8, kWidth);
+    LogisticModule module(kWidth);
+    absl::StatusOr<int64_t> batch_size = 4;
+    if (ranks.rank() == 1) batch_size = absl::InvalidArgumentError("batch_size is 0");
+    return Evaluate(ranks, module, data, batch_size);
+  });
+  EXPECT_EQ(statuses[0], statuses[1]);
+  EXPECT_EQ(statuses[0].message(), "rank 1: test: batch_size is 0");
 }
 
 // PL#8130: one rank throws in validation, rank 0 waits for ever.

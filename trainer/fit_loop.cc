@@ -47,23 +47,28 @@ absl::Status FitOptions::Validate(int world_size) const {
     return absl::InvalidArgumentError(
         absl::StrCat("max_epochs is ", max_epochs, ": give at least 1"));
   }
-  if (global_batch_size < 0 || global_batch_size % world_size != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("global_batch_size is ", global_batch_size,
-                                                   ": give a multiple of the ", world_size,
-                                                   " ranks, or 0 to use batch_size"));
-  }
-  if (global_batch_size == 0 && batch_size < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_size is ", batch_size, ": give at least 1"));
-  }
+  absl::Status status = BatchSizeOfRank(world_size).status();
+  if (!status.ok()) return status;
   if (remainder == Remainder::kExact) {
     return absl::InvalidArgumentError(
         "remainder is exact, which gives ranks different numbers of batches: training takes pad or "
         "drop");
   }
-  absl::Status status = sgd.Validate();
+  status = sgd.Validate();
   if (!status.ok()) return status;
   return buckets.Validate();
+}
+
+absl::StatusOr<int64_t> FitOptions::BatchSizeOfRank(int world_size) const {
+  if (global_batch_size < 0 || global_batch_size % world_size != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("global_batch_size is ", global_batch_size,
+                                                   ": give a multiple of the ", world_size,
+                                                   " ranks, or 0 to use batch_size"));
+  }
+  if (global_batch_size > 0) return global_batch_size / world_size;
+  if (batch_size > 0) return batch_size;
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch_size is ", batch_size, ": give at least 1"));
 }
 
 FitLoop::FitLoop(const StageContext& context, Module& module, Dataset& train, Dataset* validation,
@@ -74,7 +79,7 @@ FitLoop::FitLoop(const StageContext& context, Module& module, Dataset& train, Da
       validation_(validation),
       options_(options),
       on_epoch_(std::move(on_epoch)),
-      batch_size_(options.BatchSizeOfRank(context.collectives.size())) {}
+      batch_size_(options.BatchSizeOfRank(context.collectives.size()).value_or(0)) {}
 
 FitLoop::~FitLoop() {
   if (reducer_ == nullptr) return;
@@ -121,6 +126,7 @@ absl::Status FitLoop::Prepare() {
       Fact::Integer("parameters", static_cast<int64_t>(parameters.size())),
       Fact::Integer("training samples", train_.size()),
       Fact::Integer("validation samples", validation_ == nullptr ? -1 : validation_->size()),
+      Fact::Integer("global_batch_size", options_.global_batch_size),
       Fact::Integer("batch_size", batch_size_),
       Fact::Integer("batches in an epoch", batches),
       Fact::Integer("max_epochs", options_.max_epochs),
@@ -223,7 +229,9 @@ absl::Status FitLoop::Step(absl::Span<const int64_t> indices, MetricSums& sums) 
 double FitLoop::LearningRate() const {
   const double start = options_.sgd.learning_rate;
   if (options_.schedule == LearningRateSchedule::kConstant) return start;
-  const double steps = static_cast<double>(options_.max_epochs * sampler_->batches(batch_size_));
+  // In doubles: max_epochs may be INT64_MAX, for whoever stops by a callback.
+  const double steps = static_cast<double>(options_.max_epochs) *
+                       static_cast<double>(sampler_->batches(batch_size_));
   return start * (1 - static_cast<double>(steps_) / steps);
 }
 

@@ -46,10 +46,8 @@ struct FitOptions {
 
   // InvalidArgument naming the field, its value and what is accepted.
   absl::Status Validate(int world_size) const;
-  // Samples of one rank in one step.
-  int64_t BatchSizeOfRank(int world_size) const {
-    return global_batch_size > 0 ? global_batch_size / world_size : batch_size;
-  }
+  // Samples of one rank in one step. Errors as Validate, of the two fields that it follows from.
+  absl::StatusOr<int64_t> BatchSizeOfRank(int world_size) const;
 };
 
 // Over all ranks.
@@ -93,7 +91,7 @@ class FitLoop final : public StageLoop {
   Dataset* const validation_;
   const FitOptions options_;
   const EpochCallback on_epoch_;
-  const int64_t batch_size_;  // of this rank; anything while the options are not valid
+  const int64_t batch_size_;  // of this rank; 0 while the options are not valid
 
   // From Prepare on.
   std::optional<DistributedSampler> sampler_;

@@ -1,7 +1,9 @@
 #include "muster/trainer/fit_loop.h"
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -165,6 +167,8 @@ TEST(FitLoopTest, UnequalDataSetsAreFoundBeforeTheFirstStepAndNamed) {
 TEST(FitLoopTest, UnequalOptionsAndModelsAreFoundAndNamed) {
   EXPECT_THAT(PrepareWith([](FitOptions& o) { o.batch_size = 4; }).message(),
               HasSubstr("rank 1 has batch_size 4 and rank 0 has 8"));
+  EXPECT_THAT(PrepareWith([](FitOptions& o) { o.global_batch_size = 8; }).message(),
+              HasSubstr("rank 1 has global_batch_size 8 and rank 0 has 0"));
   EXPECT_THAT(PrepareWith([](FitOptions& o) { o.seed = 4; }).message(), HasSubstr("seed 4"));
   EXPECT_THAT(PrepareWith([](FitOptions& o) { o.sgd.learning_rate = 2; }).message(),
               HasSubstr("learning_rate 2 and rank 0 has 0.5"));
@@ -185,6 +189,8 @@ TEST(FitLoopTest, WhatCannotBeOnOneRankIsEveryRanksError) {
               HasSubstr("batch_size is 0"));
   EXPECT_THAT(PrepareWith([](FitOptions& o) { o.global_batch_size = 7; }).message(),
               HasSubstr("global_batch_size is 7: give a multiple of the 2 ranks"));
+  EXPECT_THAT(PrepareWith([](FitOptions& o) { o.global_batch_size = -2; }).message(),
+              HasSubstr("global_batch_size is -2: give a multiple"));
   EXPECT_THAT(PrepareWith([](FitOptions& o) { o.sgd.momentum = 1; }).message(),
               HasSubstr("momentum is 1"));
   EXPECT_THAT(PrepareWith([](FitOptions& o) { o.remainder = Remainder::kExact; }).message(),
@@ -262,21 +268,50 @@ TEST(FitLoopTest, WeightsThatDriftApartAreFound) {
               HasSubstr("after the last step: parameter weight of rank 1 differs"));
 }
 
-TEST(FitLoopTest, ALinearScheduleEndsNearZeroAndStartsAtTheRateGiven) {
-  // A gradient of 1 at every step: the weight is what the rates add up to.
-  class Slope : public LogisticModule {
-   public:
-    using LogisticModule::LogisticModule;
-    absl::Status TrainStep(const Batch&, GradientReady ready, MetricSums&) override {
-      for (const Parameter& parameter : parameters()) {
-        float* gradient = static_cast<float*>(parameter.gradient.data);
-        for (int64_t i = 0; i < parameter.gradient.count; ++i) gradient[i] = 1;
-      }
-      ready(1);
-      ready(0);
-      return absl::OkStatus();
+// A gradient of 1 at every step: the weight is what the rates add up to.
+class Slope : public LogisticModule {
+ public:
+  using LogisticModule::LogisticModule;
+  absl::Status TrainStep(const Batch&, GradientReady ready, MetricSums&) override {
+    for (const Parameter& parameter : parameters()) {
+      float* gradient = static_cast<float*>(parameter.gradient.data);
+      for (int64_t i = 0; i < parameter.gradient.count; ++i) gradient[i] = 1;
     }
-  };
+    ready(1);
+    ready(0);
+    return absl::OkStatus();
+  }
+};
+
+TEST(FitLoopTest, ABatchSizeBeyondTheDataIsOneStepAnEpoch) {
+  PlaneData train(16, kWidth);
+  FitOptions options = Options();
+  options.max_epochs = 2;
+  options.batch_size = std::numeric_limits<int64_t>::max();
+  options.sgd = {/*learning_rate=*/1};
+  Slope module(kWidth);
+  InProcessWorld one(1);
+  ASSERT_TRUE(Fit(one.rank(0), module, train, &train, options).ok());
+  EXPECT_FLOAT_EQ(module.bias(), -2);
+}
+
+// Until a callback says that it is enough.
+TEST(FitLoopTest, ALinearScheduleOverEpochsWithoutEndKeepsItsRate) {
+  PlaneData train(16, kWidth);
+  FitOptions options = Options();  // 2 batches an epoch
+  options.max_epochs = std::numeric_limits<int64_t>::max();
+  options.sgd = {/*learning_rate=*/1};
+  options.schedule = LearningRateSchedule::kLinear;
+  Slope module(kWidth);
+  InProcessWorld one(1);
+  const absl::Status status =
+      Fit(one.rank(0), module, train, nullptr, options,
+          [](const EpochResult&) { return absl::CancelledError("enough"); });
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_FLOAT_EQ(module.bias(), -2);
+}
+
+TEST(FitLoopTest, ALinearScheduleEndsNearZeroAndStartsAtTheRateGiven) {
   PlaneData train(16, kWidth);
   FitOptions options = Options();
   options.max_epochs = 2;  // 4 steps

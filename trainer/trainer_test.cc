@@ -256,6 +256,12 @@ TEST(TrainerTest, WhatCannotBeIsSaidBeforeTheFirstStep) {
   EXPECT_THAT(Trainer(Alone()).Fit(module, empty).message(), HasSubstr("the data set is empty"));
   EXPECT_THAT(Trainer(Alone()).Fit(module, data, empty).message(), HasSubstr("validation data"));
   EXPECT_THAT(Trainer(Alone()).Test(module, empty).message(), HasSubstr("0 samples"));
+  TrainerOptions negative = Alone();
+  negative.global_batch_size = -8;
+  EXPECT_THAT(Trainer(negative).Validate(module, data).message(),
+              HasSubstr("validate: global_batch_size is -8: give a multiple of the 1 ranks"));
+  EXPECT_THAT(Trainer(negative).Test(module, data).message(),
+              HasSubstr("test: global_batch_size is -8"));
   TrainerOptions unknown = Alone();
   unknown.group.backend = "carrier-pigeon";
   EXPECT_THAT(Trainer(unknown).Fit(module, data).message(), HasSubstr("carrier-pigeon"));
