@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "muster/core/collective/reduction.h"
 
 namespace muster {
 namespace {
@@ -24,18 +25,13 @@ struct Contribution {
   int root = 0;
 };
 
-template <class T>
-void Reduce(const std::vector<Contribution>& ranks, ReduceOp op) {
-  const int64_t count = ranks[0].in.count;
-  std::vector<T> result(count);
-  for (int64_t i = 0; i < count; ++i) {
-    T sum = 0;
-    for (const Contribution& rank : ranks) sum += static_cast<const T*>(rank.in.data)[i];
-    if (op == ReduceOp::kAverage) sum = static_cast<T>(sum / static_cast<T>(ranks.size()));
-    result[i] = sum;
-  }
-  for (const Contribution& rank : ranks) {
-    std::memcpy(rank.out.data, result.data(), static_cast<size_t>(rank.out.bytes()));
+void Reduce(const std::vector<Contribution>& ranks) {
+  Accumulator accumulator(ranks[0].in.count, ranks[0].in.dtype, ranks[0].op);
+  for (const Contribution& rank : ranks) accumulator.Add(rank.in.data);
+  const Buffer& result = ranks[0].out;
+  accumulator.Finish(result.data, static_cast<int64_t>(ranks.size()));
+  for (size_t r = 1; r < ranks.size(); ++r) {
+    std::memcpy(ranks[r].out.data, result.data, static_cast<size_t>(result.bytes()));
   }
 }
 
@@ -66,16 +62,8 @@ absl::Status Perform(const std::vector<Contribution>& ranks) {
     }
     return absl::OkStatus();
   }
-  switch (ranks[0].in.dtype) {
-    case DataType::kF32:
-      Reduce<float>(ranks, ranks[0].op);
-      return absl::OkStatus();
-    case DataType::kF64:
-      Reduce<double>(ranks, ranks[0].op);
-      return absl::OkStatus();
-    default:
-      return absl::UnimplementedError("this test's all_reduce knows f32 and f64");
-  }
+  Reduce(ranks);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -83,7 +71,7 @@ absl::Status Perform(const std::vector<Contribution>& ranks) {
 // Where the contributions to operation n of each rank meet.
 class InProcessWorld::Hub {
  public:
-  explicit Hub(int size) : size_(size), finished_(size, 0) {}
+  explicit Hub(int size) : size_(size) {}
 
   int size() const { return size_; }
 
@@ -101,7 +89,6 @@ class InProcessWorld::Hub {
       return round.done || !cause_.ok();
     };
     mutex_.Await(absl::Condition(&over));
-    ++finished_[rank];
     const absl::Status result = round.done ? round.result : cause_;
     if (++round.left == size_) rounds_.erase(number);
     return result;
@@ -110,11 +97,6 @@ class InProcessWorld::Hub {
   void Abort(const absl::Status& cause) {
     absl::MutexLock lock(&mutex_);
     if (cause_.ok()) cause_ = cause;
-  }
-
-  int finished(int rank) const {
-    absl::MutexLock lock(&mutex_);
-    return finished_[rank];
   }
 
  private:
@@ -127,9 +109,8 @@ class InProcessWorld::Hub {
   };
 
   const int size_;
-  mutable absl::Mutex mutex_;
+  absl::Mutex mutex_;
   std::map<int64_t, Round> rounds_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int> finished_ ABSL_GUARDED_BY(mutex_);
   absl::Status cause_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -211,7 +192,6 @@ InProcessWorld::~InProcessWorld() { Abort(absl::CancelledError("the world ended"
 int InProcessWorld::size() const { return hub_->size(); }
 Collectives& InProcessWorld::rank(int rank) { return *ranks_[rank]; }
 void InProcessWorld::Abort(const absl::Status& cause) { hub_->Abort(cause); }
-int InProcessWorld::operations(int rank) const { return hub_->finished(rank); }
 
 std::vector<absl::Status> RunRanks(int size,
                                    const std::function<absl::Status(Collectives&)>& body) {

@@ -29,9 +29,6 @@ class InProcessWorld {
   // Ends what waits and what follows with `cause`; the first one counts.
   void Abort(const absl::Status& cause);
 
-  // How many operations rank `rank` has finished.
-  int operations(int rank) const;
-
  private:
   class Hub;
   class Rank;
