@@ -36,7 +36,9 @@ struct Parameter {
 };
 
 // Says that the gradient of parameters()[index] is complete. Each parameter once a step, in
-// whatever order backward gives them; the module leaves that gradient alone until its next step.
+// whatever order backward gives them, on the thread that called TrainStep and before it returns; a
+// module with threads of its own gathers there. The module leaves that gradient alone until its
+// next step.
 using GradientReady = absl::FunctionRef<void(int index)>;
 
 // Calls come from one thread at a time. An error stops the stage: the group is aborted with it, so
@@ -59,9 +61,9 @@ class Module {
   virtual absl::Status EvaluateStep(const Batch& batch, MetricSums& metrics) = 0;
 
   // Asks the module to write gradients into `memory` (one buffer for each parameter, in their
-  // order) from now on: then they are reduced where they are, without a copy. True when it will;
-  // `parameters()` shows it. Empty: back to the module's own memory, the trainer's is about to
-  // vanish. The default keeps the module's own, and the trainer copies.
+  // order, each aligned to 64 bytes) from now on: then they are reduced where they are, without a
+  // copy. True when it will; `parameters()` shows it. Empty: back to the module's own memory, the
+  // trainer's is about to vanish. The default keeps the module's own, and the trainer copies.
   virtual bool PlaceGradients(absl::Span<const Buffer> memory) noexcept {
     static_cast<void>(memory);
     return false;
