@@ -106,7 +106,7 @@ void ClientCore::Withdraw(absl::string_view key, int rank, absl::string_view rea
   Request request;
   request.type = Request::Type::kWithdraw;
   request.key = std::string(key);
-  request.value = std::string(reason);
+  request.value = std::string(reason.substr(0, Store::kMaxReasonBytes));
   request.rank = rank;
   std::shared_ptr<Channel> channel;
   {
@@ -120,7 +120,7 @@ void ClientCore::Withdraw(absl::string_view key, int rank, absl::string_view rea
 void ClientCore::Leave(absl::string_view reason, absl::Time deadline, Store::DoneCallback done) {
   Request request;
   request.type = Request::Type::kLeave;
-  request.value = std::string(reason.substr(0, Store::kMaxKeyBytes));
+  request.value = std::string(reason.substr(0, Store::kMaxReasonBytes));
   std::shared_ptr<Channel> channel;
   {
     absl::MutexLock lock(&mutex_);

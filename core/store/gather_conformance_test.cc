@@ -143,6 +143,16 @@ TEST_P(StoreConformanceTest, AWithdrawnContributionFailsTheRoundForAllWithTheRea
   EXPECT_EQ(second.Get().status(), absl::AbortedError("rank 1 withdrew: set-up failed"));
 }
 
+TEST_P(StoreConformanceTest, AReasonOfAnyLengthIsToldNotTheEndOfTheSession) {
+  auto stores = ConnectAll(3);
+  auto gather = StartGather(*stores[0], "g", 0, 3, "");
+  auto withdrawn = StartGather(*stores[1], "g", 1, 3, "");
+  stores[1]->Withdraw("g", 1, std::string(2 * Store::kMaxValueBytes, 'x'));
+  EXPECT_THAT(std::string(gather.Get().status().message()),
+              ::testing::StartsWith("rank 1 withdrew: xxx"));
+  EXPECT_TRUE(Get(*stores[1], SessionKey(1)).ok());
+}
+
 MUSTER_INSTANTIATE_FOR_ALL_STORES();
 
 }  // namespace

@@ -203,6 +203,23 @@ TEST_P(StoreConformanceTest, ADestroyedClientLeavesAndWhatWaitedIsAnsweredOnce) 
   EXPECT_EQ(gather.calls(), 1);
 }
 
+// The answer to Get comes while Leave is on its way: it is no answer to Leave.
+TEST_P(StoreConformanceTest, WhoLeavesAndGoesAtOnceHasLeftWhateverWasAskedBefore) {
+  auto observer = Connect(0);
+  for (int cycle = 0; cycle < 50; ++cycle) {
+    auto store = Connect(1);
+    ASSERT_NE(store, nullptr) << cycle;
+    PromisedOr<Entry> asked;
+    store->Get("k", Soon(), asked.Callback());
+    store->Leave("done", Soon(), [](const absl::Status&) {});
+    store.reset();
+    WatchLog log;
+    observer->Watch(kSessionKeyPrefix, log.Callback());
+    EXPECT_EQ(log.AwaitSession(1, Liveness::kLeft).WhatHappened(),
+              "rank 1 (host a, pid 101) left: done");
+  }
+}
+
 MUSTER_INSTANTIATE_FOR_ALL_STORES();
 
 }  // namespace

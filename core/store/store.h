@@ -68,6 +68,8 @@ class Store {
  public:
   static constexpr size_t kMaxKeyBytes = 1024;
   static constexpr size_t kMaxValueBytes = 1 << 20;
+  // What the others get to read of the reason that Withdraw or Leave gives; the rest is cut off.
+  static constexpr size_t kMaxReasonBytes = 4096;
 
   template <class T>
   using Callback = absl::AnyInvocable<void(absl::StatusOr<T>)>;

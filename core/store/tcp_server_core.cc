@@ -172,20 +172,30 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   std::string server_nonce_;
 };
 
+absl::StatusOr<std::shared_ptr<TcpServerCore>> TcpServerCore::Create(
+    ControlThread* control, const TcpServerOptions& options, const Listener& listener) {
+  asio::ip::tcp::acceptor acceptor(control->context());
+  asio::error_code error;
+  acceptor.assign(listener.family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(),
+                  listener.fd, error);
+  if (error) {
+    close(listener.fd);
+    return absl::UnavailableError(absl::StrCat("the store cannot watch its port ",
+                                               listener.address.ToString(), ": ", error.message()));
+  }
+  return std::shared_ptr<TcpServerCore>(
+      new TcpServerCore(control, options, listener, std::move(acceptor)));
+}
+
 TcpServerCore::TcpServerCore(ControlThread* control, const TcpServerOptions& options,
-                             const Listener& listener)
+                             const Listener& listener, asio::ip::tcp::acceptor acceptor)
     : control_(control),
       options_(options),
       engine_(options.engine),
-      acceptor_(control->context()),
+      acceptor_(std::move(acceptor)),
       listener_guard_(listener.fd),
       listener_fd_(listener.fd),
-      family_(listener.family) {
-  asio::error_code error;
-  acceptor_.assign(family_ == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), listener_fd_,
-                   error);
-  if (error) close(listener_fd_);
-}
+      family_(listener.family) {}
 
 TcpServerCore::~TcpServerCore() { CloseListener(); }
 

@@ -10,6 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "asio/ip/tcp.hpp"
 #include "muster/core/platform/control_thread.h"
@@ -31,8 +32,11 @@ struct TcpServerOptions {
 // On the control thread only.
 class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
  public:
-  // Takes `listener.fd`.
-  TcpServerCore(ControlThread* control, const TcpServerOptions& options, const Listener& listener);
+  // Takes `listener.fd`. Any thread. Unavailable when the system has no room for one more socket to
+  // watch.
+  static absl::StatusOr<std::shared_ptr<TcpServerCore>> Create(ControlThread* control,
+                                                               const TcpServerOptions& options,
+                                                               const Listener& listener);
   ~TcpServerCore();
 
   void Begin();
@@ -49,6 +53,9 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
 
  private:
   class Connection;
+
+  TcpServerCore(ControlThread* control, const TcpServerOptions& options, const Listener& listener,
+                asio::ip::tcp::acceptor acceptor);
 
   void Accept();
   void Admit(int fd);

@@ -61,17 +61,17 @@ class TcpChannel final : public ClientCore::Channel,
     std::string frame = EncodeFrame(request);
     // At once where that keeps the order: before Start has run, requests wait behind it.
     if (control_->RunsHere() && stream_ != nullptr) {
-      return SendFrame(std::move(frame), request.type);
+      return SendFrame(std::move(frame), request.type, request.id);
     }
-    control_->Post([self = shared_from_this(), frame = std::move(frame),
-                    type = request.type]() mutable { self->SendFrame(std::move(frame), type); });
+    control_->Post([self = shared_from_this(), frame = std::move(frame), type = request.type,
+                    id = request.id]() mutable { self->SendFrame(std::move(frame), type, id); });
   }
 
   // On the control thread: the last word of a store that is destroyed.
   void Goodbye() {
     control_->Cancel(beat_timer_);
     if (stream_ == nullptr) return;
-    if (!leaving_ && stream_->is_open()) {
+    if (leave_id_ == 0 && stream_->is_open()) {
       Request leave;
       leave.type = Request::Type::kLeave;
       stream_->Send(EncodeFrame(leave));
@@ -82,8 +82,8 @@ class TcpChannel final : public ClientCore::Channel,
   }
 
  private:
-  void SendFrame(std::string frame, Request::Type type) {
-    if (type == Request::Type::kLeave) leaving_ = true;
+  void SendFrame(std::string frame, Request::Type type, uint64_t id) {
+    if (type == Request::Type::kLeave) leave_id_ = id;
     stream_->Send(std::move(frame));
   }
 
@@ -94,7 +94,10 @@ class TcpChannel final : public ClientCore::Channel,
     Response* response = std::get_if<Response>(&*message);
     if (response == nullptr) return absl::InvalidArgumentError("it sent what is no response");
     // Nothing follows the answer to Leave that anybody waits for: the connection may go at once.
-    if (leaving_ && response->kind == Response::Kind::kAnswer && response->id != 0) left_ = true;
+    if (response->kind == Response::Kind::kAnswer && response->id != 0 &&
+        response->id == leave_id_) {
+      left_ = true;
+    }
     if (const auto core = core_.lock()) core->Deliver(std::move(*response));
     return absl::OkStatus();
   }
@@ -139,7 +142,7 @@ class TcpChannel final : public ClientCore::Channel,
   absl::Time last_beat_;
   absl::Duration silence_ = absl::ZeroDuration();
   Executor::TimerId beat_timer_ = 0;
-  bool leaving_ = false;
+  uint64_t leave_id_ = 0;  // of the request, once it is on its way
   bool left_ = false;
 };
 

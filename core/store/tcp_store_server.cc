@@ -63,10 +63,12 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;
   core_options.served_by = options.served_by;
-  auto core = std::make_shared<TcpServerCore>(control, core_options, *listener);
-  control->Post([core] { core->Begin(); });
+  absl::StatusOr<std::shared_ptr<TcpServerCore>> core =
+      TcpServerCore::Create(control, core_options, *listener);
+  if (!core.ok()) return core.status();
+  control->Post([core = *core] { core->Begin(); });
   return std::unique_ptr<TcpStoreServer>(
-      new TcpStoreServer(std::move(own_thread), control, std::move(core),
+      new TcpStoreServer(std::move(own_thread), control, *std::move(core),
                          listener->address.ToString(), listener->address.port));
 }
 

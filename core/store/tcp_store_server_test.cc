@@ -23,6 +23,7 @@
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store_test_util.h"
 #include "muster/core/store/tcp_handshake.h"
+#include "muster/core/store/tcp_server_core.h"
 #include "muster/core/store/tcp_store.h"
 #include "muster/core/store/tcp_test_util.h"
 #include "muster/core/store/wire.h"
@@ -36,6 +37,16 @@ using ::testing::HasSubstr;
 using Liveness = SessionRecord::Liveness;
 
 class TcpStoreServerTest : public TcpStoreFixture {};
+
+TEST_F(TcpStoreServerTest, ASocketThatCannotBeWatchedIsAnErrorNotASilentServer) {
+  auto control = ControlThread::Start();
+  ASSERT_TRUE(control.ok());
+  const store_internal::Listener closed = {-1, {"127.0.0.1", 41231}, AF_INET};
+  const auto core = store_internal::TcpServerCore::Create(control->get(), {}, closed);
+  EXPECT_EQ(core.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(core.status().message()),
+              HasSubstr("cannot watch its port 127.0.0.1:41231: Bad file descriptor"));
+}
 
 // --- Strangers and broken clients
 
