@@ -58,7 +58,8 @@ void LeakListener::Check(const std::string& test) {
   if (live.empty()) return;
   for (const std::string& group : live) {
     if (events_ != nullptr) events_->Leaked(test, group);
-    ADD_FAILURE() << (test.empty() ? "the tests leave" : absl::StrCat(test, " leaves")) << " group "
+    ADD_FAILURE() << (test.empty() ? "the tests leave group "
+                                   : absl::StrCat(test, " leaves group "))
                   << group << ": close it, or destroy its pool, before the end";
   }
   probe_.abort_all();

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Format and lint of everything: C++ (clang-format, clang-tidy), Bazel files (buildifier), shell
-# scripts (shellcheck). Installs its own pinned tools.
+# scripts (shellcheck), the messages of docs/troubleshooting.md. Installs its own pinned tools.
 #   usage: tools/lint.sh [--fix] [--all] [--no-tidy] [--since=COMMIT]
 #     --fix            rewrite what can be rewritten instead of complaining
 #     --all            clang-tidy on every source file; otherwise on those changed since COMMIT
@@ -69,6 +69,14 @@ format_bazel() {
     complain "buildifier: tools/lint.sh --fix, then what is left by hand"
 }
 
+# What docs/troubleshooting.md explains must be what the code says.
+check_messages() {
+  local -a sources
+  mapfile -t sources < <(files '*.cc' '*.h' '*.bzl' '*.sh' bazelw | grep -v '_test\.cc$')
+  python3 tools/lint/messages.py docs/troubleshooting.md "${sources[@]}" ||
+    complain "docs/troubleshooting.md: a message has changed, or was never there"
+}
+
 check_shell() {
   local -a scripts
   mapfile -t scripts < <(files '*.sh' bazelw .ci/run)
@@ -120,6 +128,7 @@ known_sources() {
 format_cc
 format_bazel
 check_shell
+check_messages
 if [ "$tidy" != none ] && [ -n "$(tidy_sources)" ]; then
   # Only what the compiler reads: repositories and generated headers. Nothing is compiled.
   quietly ./bazelw build --output_groups=compilation_prerequisites_INTERNAL_ //... ||
