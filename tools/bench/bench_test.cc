@@ -1,0 +1,212 @@
+// bench as its users meet it: what it measures, its JSON, its exit codes. Never how fast it is.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace muster {
+namespace bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+
+std::string* program = nullptr;
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string errors;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+}
+
+Outcome Bench(std::vector<std::string> arguments) {
+  const std::string out = absl::StrCat(::testing::TempDir(), "/out");
+  const std::string errors = absl::StrCat(::testing::TempDir(), "/errors");
+  arguments.insert(arguments.begin(), *program);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDOUT_FILENO);
+    dup2(open(errors.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDERR_FILENO);
+    execv(pointers[0], pointers.data());
+    _exit(199);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  Outcome outcome;
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  outcome.out = ReadFile(out);
+  outcome.errors = ReadFile(errors);
+  return outcome;
+}
+
+struct Measured {
+  nlohmann::json json;
+  std::string table;
+};
+
+// With few repetitions; the JSON is checked for what every suite's must be.
+Measured Measure(const std::string& suite, const std::vector<std::string>& more = {}) {
+  const std::string json = absl::StrCat(::testing::TempDir(), "/", suite, ".json");
+  std::vector<std::string> arguments = {
+      absl::StrCat("--suite=", suite), "--repetitions=2", "--warmup=1", "--peers=none", "--seed=7",
+      absl::StrCat("--json=", json)};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Outcome outcome = Bench(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  Measured measured;
+  measured.table = outcome.out;
+  measured.json = nlohmann::json::parse(ReadFile(json), nullptr, /*allow_exceptions=*/false);
+  EXPECT_FALSE(measured.json.is_discarded());
+  if (measured.json.is_discarded()) return measured;
+  EXPECT_EQ(measured.json["seed"], 7);
+  EXPECT_THAT(outcome.out, HasSubstr("seed 7"));
+  for (const nlohmann::json& row : measured.json["results"]) {
+    EXPECT_EQ(row["suite"], suite);
+    EXPECT_EQ(row["unit"], "us");
+    EXPECT_EQ(row["samples"], 2);
+    for (const char* figure : {"median", "p10", "p90"}) {
+      EXPECT_GT(row[figure].get<double>(), 0) << row;
+      EXPECT_TRUE(std::isfinite(row[figure].get<double>())) << row;
+    }
+    EXPECT_THAT(outcome.out, HasSubstr(row["case"].get<std::string>()));
+    EXPECT_THAT(outcome.out, HasSubstr(row["subject"].get<std::string>()));
+  }
+  for (const auto& [name, ratio] : measured.json["ratios"].items()) {
+    EXPECT_GT(ratio.get<double>(), 0) << name;
+    EXPECT_TRUE(std::isfinite(ratio.get<double>())) << name;
+    EXPECT_THAT(outcome.out, HasSubstr(name));
+  }
+  return measured;
+}
+
+std::vector<std::string> SubjectsOf(const nlohmann::json& json, const std::string& case_name) {
+  std::vector<std::string> subjects;
+  for (const nlohmann::json& row : json["results"]) {
+    if (row["case"] == case_name) subjects.push_back(row["subject"]);
+  }
+  return subjects;
+}
+
+std::set<std::string> RatiosOf(const nlohmann::json& json) {
+  std::set<std::string> names;
+  for (const auto& [name, ratio] : json["ratios"].items()) names.insert(name);
+  return names;
+}
+
+TEST(BenchTest, LifecycleMeasuresEverySubject) {
+  for (const char* ranks : {"2", "3"}) {
+    const nlohmann::json json = Measure("lifecycle", {absl::StrCat("--ranks=", ranks)}).json;
+    const std::string name = absl::StrCat("create_destroy_", ranks, "_ranks");
+    EXPECT_THAT(SubjectsOf(json, name),
+                ElementsAre("muster/reference", "muster/gloo", "gloo", "gloo/file"));
+    EXPECT_THAT(RatiosOf(json),
+                IsSupersetOf({absl::StrCat("lifecycle/", name, ": muster/gloo : gloo"),
+                              absl::StrCat("lifecycle/", name, ": muster/gloo : gloo/file"),
+                              absl::StrCat("lifecycle/", name, ": muster/reference : gloo")}));
+  }
+}
+
+TEST(BenchTest, CollectiveMeasuresEverySizeOfEverySubject) {
+  const nlohmann::json json = Measure("collective", {"--sizes=4B,64KiB"}).json;
+  for (const char* size : {"4B", "64KiB"}) {
+    const std::string name = absl::StrCat("all_reduce_f32_", size, "_2_ranks");
+    EXPECT_THAT(SubjectsOf(json, name), ElementsAre("muster/reference", "muster/gloo", "gloo"));
+    EXPECT_THAT(RatiosOf(json),
+                IsSupersetOf({absl::StrCat("collective/", name, ": muster/gloo : gloo")}));
+  }
+}
+
+TEST(BenchTest, DetectionMeasuresTheLastSurvivor) {
+  for (const char* ranks : {"2", "3"}) {
+    const nlohmann::json json = Measure("detection", {absl::StrCat("--ranks=", ranks)}).json;
+    const std::string name = absl::StrCat("sigkill_", ranks, "_ranks");
+    EXPECT_THAT(SubjectsOf(json, name), ElementsAre("muster/reference", "muster/gloo", "gloo"));
+    EXPECT_THAT(RatiosOf(json),
+                IsSupersetOf({absl::StrCat("detection/", name, ": muster/gloo : gloo")}));
+  }
+}
+
+TEST(BenchTest, APeerThatIsNotThereIsLeftOutAndSaidSo) {
+  const Measured measured = Measure("lifecycle", {"--peers=torch", "--python=/nonexistent/python"});
+  EXPECT_THAT(measured.table, HasSubstr("torch: not installed, left out (/nonexistent/python "
+                                        "cannot import torch.distributed)\n"));
+  EXPECT_THAT(measured.json["left_out"]["torch"].get<std::string>(), HasSubstr("not installed"));
+}
+
+// Installed, but broken: its start is part of the run, and the run says why it failed.
+TEST(BenchTest, APeerThatFailsFailsTheRunWithTheCauseAndWritesNothing) {
+  const std::string python = absl::StrCat(::testing::TempDir(), "/python");
+  std::ofstream(python) << "#!/bin/sh\n[ \"$1\" = -c ]\n";
+  ASSERT_EQ(chmod(python.c_str(), 0700), 0);
+  const std::string json = absl::StrCat(::testing::TempDir(), "/none.json");
+  const Outcome outcome = Bench({"--suite=lifecycle", "--repetitions=2", "--peers=torch",
+                                 absl::StrCat("--python=", python), absl::StrCat("--json=", json)});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.errors,
+              AllOf(HasSubstr("torch ended in its start: it exited with code 1"),
+                    HasSubstr("bench: lifecycle: FAILED"), HasSubstr("failed first")));
+  EXPECT_EQ(access(json.c_str(), F_OK), -1);
+}
+
+TEST(BenchTest, WrongFlagsAreOneLineAndExitWithTwo) {
+  const Outcome ranks = Bench({"--ranks=1"});
+  EXPECT_EQ(ranks.code, 2);
+  EXPECT_EQ(ranks.errors, "bench: --ranks is \"1\": expected a whole number from 2 to 64\n");
+  const Outcome json = Bench({"--json=/nonexistent/out.json"});
+  EXPECT_EQ(json.code, 2);
+  EXPECT_EQ(json.errors,
+            "bench: --json is \"/nonexistent/out.json\": expected a file in a folder that is there "
+            "and ours to write to\n");
+  EXPECT_THAT(json.out, IsEmpty());
+}
+
+TEST(BenchTest, ARunThatTakesTooLongFails) {
+  const Outcome outcome =
+      Bench({"--suite=lifecycle", "--repetitions=100000", "--peers=none", "--timeout=300ms"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("bench: lifecycle: "));
+}
+
+TEST(BenchTest, HelpIsOnStandardOutput) {
+  const Outcome outcome = Bench({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(absl::StartsWith(outcome.out, "usage: bench "));
+}
+
+}  // namespace
+}  // namespace bench
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (argc != 2) return 2;
+  muster::bench::program = new std::string(argv[1]);
+  // The program's folder for a run, too.
+  setenv("TMPDIR", ::testing::TempDir().c_str(), 1);
+  return RUN_ALL_TESTS();
+}
