@@ -115,6 +115,7 @@ absl::Time JobPolicy::NextDeadline() const {
 
 JobResult JobPolicy::Result(absl::Time now) const {
   JobResult result = result_;
+  result.start = start_;
   result.duration = now - start_;
   for (const Rank& rank : ranks_) result.ranks.push_back(rank.result);
   return result;

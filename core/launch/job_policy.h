@@ -72,7 +72,10 @@ class JobPolicy {
   // Every rank has ended, or nothing more can be done.
   bool Done() const { return running_ == 0 || given_up_; }
 
-  // Once Done(): the result, but for what only the launcher sees (`left`).
+  // The first failure, interrupt or timeout has been.
+  bool Failed() const { return stopping(); }
+
+  // Once Done(): the result, but for what only the launcher sees (`left`, `failed_groups`).
   JobResult Result(absl::Time now) const;
 
  private:

@@ -46,6 +46,8 @@ std::string SignalName(int signal) {
       return "SIGKILL";
     case SIGPIPE:
       return "SIGPIPE";
+    case SIGQUIT:
+      return "SIGQUIT";
     case SIGTERM:
       return "SIGTERM";
     default:
@@ -88,14 +90,17 @@ std::vector<std::string> JobResult::Report() const {
   } else if (timed_out) {
     std::vector<std::string> running;
     for (const int rank : running_at_timeout) running.push_back(absl::StrCat(rank));
-    lines.push_back(absl::StrCat("FAILED after ", Seconds(duration),
-                                 ": the timeout passed while rank",
-                                 running.size() == 1 ? " " : "s ", Join(running), " still ran"));
+    lines.push_back(absl::StrCat(
+        "FAILED after ", Seconds(duration), ": the timeout passed while ",
+        running.empty()
+            ? "its output waited for a reader"
+            : absl::StrCat("rank", running.size() == 1 ? " " : "s ", Join(running), " still ran")));
     if (!others.empty()) lines.push_back(Join(others));
   } else {
     lines.push_back(absl::StrCat("FAILED after ", Seconds(duration), ": rank ", *first_failed,
                                  " (pid ", ranks[static_cast<size_t>(*first_failed)].pid,
                                  ") failed first: ", first_reason));
+    lines.insert(lines.end(), failed_groups.begin(), failed_groups.end());
     if (!others.empty()) {
       lines.push_back(absl::StrCat("consequences of it: ", Join(others)));
     }

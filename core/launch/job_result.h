@@ -18,7 +18,7 @@ struct RankResult {
   pid_t pid = -1;
   // Empty: still there after SIGKILL (stuck in the kernel).
   std::optional<RankExit> exit;
-  absl::Duration ended_after;  // since the job's start
+  absl::Duration ended_after;  // since JobResult::start
   // The last signal that the launcher sent before the rank ended, 0 for none: the end is then the
   // launcher's doing.
   int signalled = 0;
@@ -46,10 +46,17 @@ struct JobResult {
   // The signal that the launcher was asked to stop with, before any failure.
   int interrupted_by = 0;
   bool timed_out = false;  // before any failure
+  // None: all had ended, but nobody read what they had written.
   std::vector<int> running_at_timeout;
 
+  // What groups had recorded as their failure when the first rank failed, a line each: a rank that
+  // fails in its own code tells its peers, and one of these may be the first to end.
+  std::vector<std::string> failed_groups;
+
   std::vector<LeftProcess> left;
-  absl::Duration duration;
+  // When all ranks had been started, by MonotonicNow(). The store and the start-up came before.
+  absl::Time start;
+  absl::Duration duration;  // since then
 
   bool ok() const { return !first_failed.has_value() && interrupted_by == 0 && !timed_out; }
 

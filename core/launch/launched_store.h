@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,6 +23,10 @@ class LaunchedStore {
   // The rank is gone, for `reason` ("killed by signal 9"), which only a launcher knows. Ranks that
   // watch the store learn it. Declaring a rank that had left or is lost already changes nothing.
   virtual void DeclareLost(int rank, absl::string_view reason) = 0;
+
+  // What the job's groups have recorded as the cause of their failure, a line each:
+  // `the group "train" recorded first: rank 1: label 17 out of range`.
+  virtual std::vector<std::string> FailedGroups() const { return {}; }
 };
 
 struct LaunchedStoreRequest {

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,14 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "muster/core/launch/lost_ranks.h"
 #include "muster/core/launch/private_folder.h"
 #include "muster/core/launch/process_tree.h"
 #include "muster/core/launch/program.h"
@@ -36,43 +34,12 @@
 namespace muster {
 namespace {
 
-// News from the store's threads to the launcher's, with a descriptor to poll.
-class LostRanks {
- public:
-  struct Lost {
-    int rank;
-    std::string reason;
-  };
-
-  LostRanks() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { event_.MoveAboveStandard(); }
-
-  bool valid() const { return event_.valid(); }
-  int fd() const { return event_.get(); }
-
-  void Add(int rank, absl::string_view reason) {
-    absl::MutexLock lock(&mutex_);
-    lost_.push_back({rank, std::string(reason)});
-    const uint64_t one = 1;
-    (void)!write(event_.get(), &one, sizeof(one));
-  }
-
-  std::vector<Lost> Take() {
-    absl::MutexLock lock(&mutex_);
-    uint64_t count = 0;
-    (void)!read(event_.get(), &count, sizeof(count));
-    return std::exchange(lost_, {});
-  }
-
- private:
-  UniqueFd event_;
-  absl::Mutex mutex_;
-  std::vector<Lost> lost_ ABSL_GUARDED_BY(mutex_);
-};
-
 class Job {
  public:
   explicit Job(const JobOptions& options) : options_(options) {}
-  ~Job() { KillAll(); }
+  ~Job() {
+    if (!killed_) KillAll();
+  }
 
   absl::Status Start();
   // Until every rank has ended.
@@ -97,9 +64,13 @@ class Job {
 
   void FindLeftBehind();
   void KillAll();
-  void FlushOutput();
+  void ReadRest();
+  // Writes what is queued. False: `until` came before all of it had found a reader.
+  bool WriteQueues(absl::Time until);
 
   const JobOptions& options_;
+  // Whoever started them, it was not us.
+  const ProcessIds bystanders_ = DescendantsNow();
   // In the order of making; what is made later needs what was made earlier.
   std::unique_ptr<SignalGate> signals_;
   ScopedSubreaper subreaper_;
@@ -112,7 +83,18 @@ class Job {
   absl::Time start_;
   std::unique_ptr<JobPolicy> policy_;
   std::vector<LeftProcess> left_;
+  std::vector<std::string> failed_groups_;
+  bool killed_ = false;
 };
+
+// For poll().
+int MillisecondsUntil(absl::Time until) {
+  if (until == absl::InfiniteFuture()) return -1;
+  const absl::Duration left = std::max(until - MonotonicNow(), absl::ZeroDuration());
+  // Up, not down: else the last millisecond would be a busy loop.
+  return static_cast<int>(
+      std::min<int64_t>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 60000));
+}
 
 absl::Status Job::Prepare() {
   absl::StatusOr<std::unique_ptr<SignalGate>> signals = SignalGate::Create();
@@ -247,14 +229,7 @@ void Job::Step(absl::Time until) {
     }
   }
 
-  int timeout = -1;
-  if (until != absl::InfiniteFuture()) {
-    const absl::Duration left = std::max(until - MonotonicNow(), absl::ZeroDuration());
-    // Up, not down: else the last millisecond would be a busy loop.
-    timeout = static_cast<int>(std::min<int64_t>(
-        absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 60000));
-  }
-  if (poll(fds.data(), fds.size(), timeout) < 0) return;
+  if (poll(fds.data(), fds.size(), MillisecondsUntil(until)) < 0) return;
 
   bool was_broken = false;
   for (const auto& [queue, index] : queues) {
@@ -279,8 +254,14 @@ void Job::TakeLost() {
 
 void Job::TakeSignals() {
   for (const int signal : signals_->Take()) {
-    if (signal == SIGCHLD || signal == SIGPIPE) continue;
-    Perform(policy_->Interrupted(signal, MonotonicNow()));
+    if (signal == SIGUSR1 || signal == SIGUSR2) {
+      // A message to the ranks (write a checkpoint, say what you do), and no reason to end.
+      for (size_t i = 0; i < ranks_.size(); ++i) {
+        if (!ended_[i]) ranks_[i]->SignalAlone(signal);
+      }
+    } else if (signal != SIGCHLD && signal != SIGPIPE) {
+      Perform(policy_->Interrupted(signal, MonotonicNow()));
+    }
   }
   Reap();
 }
@@ -300,6 +281,11 @@ void Job::Reap() {
       const int rank = ranks_[i]->rank();
       const RankExit exit = RankExit::FromWaitStatus(status);
       const bool in_order = options_.in_order ? options_.in_order(rank, exit) : exit.ok();
+      // Before the store is told of this end, which would become the cause of whatever comes next.
+      if (!exit.ok() && failed_groups_.empty() && store_ != nullptr && policy_ != nullptr &&
+          !policy_->Failed()) {
+        failed_groups_ = store_->FailedGroups();
+      }
       if (policy_ != nullptr) Perform(policy_->RankEnded(rank, exit, in_order, MonotonicNow()));
     }
   }
@@ -350,16 +336,26 @@ bool Job::OutputIsFull() const {
 JobResult Job::Finish() {
   JobResult result = policy_->Result(MonotonicNow());
   FindLeftBehind();
+  // The reader of the output may be among those that are left.
+  if (!left_.empty()) WriteQueues(MonotonicNow() + options_.limits.kill_grace);
   KillAll();
   if (!left_.empty()) {
-    const std::vector<ProcessInfo> survivors = LivingDescendants();
+    const std::vector<ProcessInfo> survivors = LivingDescendants(bystanders_);
     for (LeftProcess& process : left_) {
       process.ended = std::none_of(survivors.begin(), survivors.end(),
                                    [&](const ProcessInfo& s) { return s.pid == process.pid; });
     }
   }
   result.left = left_;
-  FlushOutput();
+  result.failed_groups = failed_groups_;
+  ReadRest();
+  // At the timeout, too, there is a moment for what was written before it.
+  const absl::Time until =
+      std::max(start_ + options_.limits.timeout, MonotonicNow() + options_.limits.failure_grace);
+  if (!WriteQueues(until) && result.ok()) {
+    result.timed_out = true;
+    result.duration = MonotonicNow() - start_;
+  }
   store_.reset();
   folder_.reset();
   return result;
@@ -372,7 +368,7 @@ void Job::FindLeftBehind() {
   std::vector<ProcessInfo> living;
   while (true) {
     Reap();
-    living = LivingDescendants();
+    living = LivingDescendants(bystanders_);
     // A rank that survived SIGKILL is the result's, not left behind by another.
     living.erase(std::remove_if(living.begin(), living.end(),
                                 [&](const ProcessInfo& process) {
@@ -396,16 +392,24 @@ void Job::FindLeftBehind() {
   }
 }
 
-// Everything below this process. Bounded: what is stuck in the kernel stays.
+// Everything below this process, but for who was there before. Bounded: what is stuck in the kernel
+// stays.
 void Job::KillAll() {
   constexpr int kLookMs = 50;
+  killed_ = true;
   if (signals_ == nullptr) return;
+  ProcessIds spared = bystanders_;
+  // A rank that is still there after the policy's end has had its SIGKILL and its time.
+  for (size_t i = 0; policy_ != nullptr && policy_->Done() && i < ranks_.size(); ++i) {
+    const std::optional<ProcessId> id = IdOfProcess(ranks_[i]->pid());
+    if (!ended_[i] && id.has_value()) spared.insert(*id);
+  }
   const absl::Time until = MonotonicNow() + options_.limits.kill_grace;
   while (true) {
-    const int killed = KillChildren();
+    const int killed = KillChildren(spared);
     Reap();
     // Those that lost their parent to us just now come next.
-    if (killed == 0 && LivingDescendants().empty()) break;
+    if (killed == 0 && LivingDescendants(spared).empty()) break;
     if (MonotonicNow() >= until) break;
     pollfd fd = {signals_->fd(), POLLIN, 0};
     poll(&fd, 1, kLookMs);
@@ -416,7 +420,7 @@ void Job::KillAll() {
 
 // All writers have ended, so what is in the pipes is all that will come, unless one of them gave
 // its end to a stranger.
-void Job::FlushOutput() {
+void Job::ReadRest() {
   for (const std::unique_ptr<RankProcess>& rank : ranks_) {
     for (const OutputStream stream : {OutputStream::kOutput, OutputStream::kErrors}) {
       UniqueFd& fd = stream == OutputStream::kOutput ? rank->output() : rank->errors();
@@ -428,16 +432,31 @@ void Job::FlushOutput() {
       CloseStream(*rank, stream);
     }
   }
-  if (options_.output == nullptr) return;
-  for (OutputQueue* queue : options_.output->Queues()) {
-    while (!queue->empty()) {
-      // A reader may take its time (a pager); a signal says that nobody will.
-      pollfd ready[] = {{queue->fd(), POLLOUT, 0}, {signals_->fd(), POLLIN, 0}};
-      poll(ready, 2, -1);
-      if (ready[0].revents != 0) queue->WriteSome();
-      for (const int signal : signals_->Take()) {
-        if (signal != SIGCHLD && signal != SIGPIPE) queue->Drop();
-      }
+}
+
+bool Job::WriteQueues(absl::Time until) {
+  if (options_.output == nullptr) return true;
+  const std::vector<OutputQueue*> queues = options_.output->Queues();
+  while (true) {
+    std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}};
+    std::vector<OutputQueue*> waiting;
+    for (OutputQueue* queue : queues) {
+      if (queue->empty()) continue;
+      waiting.push_back(queue);
+      fds.push_back({queue->fd(), POLLOUT, 0});
+    }
+    if (waiting.empty()) return true;
+    if (MonotonicNow() >= until) return false;
+    poll(fds.data(), fds.size(), MillisecondsUntil(until));
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if (fds[i + 1].revents != 0) waiting[i]->WriteSome();
+    }
+    // A reader may take its time (a pager); a signal says that nobody will read, one stream or the
+    // other.
+    for (const int signal : signals_->Take()) {
+      if (signal == SIGCHLD || signal == SIGPIPE || signal == SIGUSR1 || signal == SIGUSR2)
+        continue;
+      for (OutputQueue* queue : queues) queue->Drop();
     }
   }
 }

@@ -43,6 +43,10 @@ class FakeStore final : public LaunchedStore {
   void DeclareLost(int rank, absl::string_view reason) override {
     log_->declared.push_back(absl::StrCat(rank, " ", reason));
   }
+  std::vector<std::string> FailedGroups() const override {
+    log_->asked_after = log_->declared.size();
+    return log_->failed_groups;
+  }
 
  private:
   StoreLog* const log_;
@@ -136,10 +140,11 @@ pid_t ForkedLauncherTest::Fork(int ranks, std::vector<std::string> steps) {
   const pid_t pid = fork();
   if (pid == 0) {
     close(fds[0]);
-    PrefixedOutput output(ranks, fds[1], STDERR_FILENO);
+    PrefixedOutput output(ranks, before_ ? before_(fds[1]) : fds[1], errors_fd_);
     job_.output = &output;
     absl::StatusOr<JobResult> result = RunJob(job_);
-    _exit(result.ok() ? result->ExitCode() : 200);
+    if (!result.ok()) _exit(200);
+    _exit(result->left.empty() ? result->ExitCode() : kLeftSome);
   }
   close(fds[1]);
   output_fd_ = fds[0];

@@ -52,6 +52,8 @@ struct StoreLog {
   int world_size = 0;
   std::string token;
   bool destroyed = false;
+  std::vector<std::string> failed_groups;  // what it answers
+  size_t asked_after = 99;                 // so many ranks had been declared lost
 };
 
 class LauncherTest : public ::testing::Test {
@@ -79,7 +81,9 @@ class LauncherTest : public ::testing::Test {
 // The launcher in a process of its own, so that it can be killed, and its output read as it comes.
 class ForkedLauncherTest : public LauncherTest {
  protected:
-  // Exits with the job's code; its output goes to output_fd_.
+  // Exits with the job's code, or kLeftSome; its output goes to output_fd_, or to what `before_`
+  // makes of that, which runs in the new process first.
+  static constexpr int kLeftSome = 201;
   pid_t Fork(int ranks, std::vector<std::string> steps);
 
   // "" at the end.
@@ -91,6 +95,8 @@ class ForkedLauncherTest : public LauncherTest {
 
   void TearDown() override;
 
+  std::function<int(int output)> before_;
+  int errors_fd_ = 2;
   int output_fd_ = -1;
 };
 

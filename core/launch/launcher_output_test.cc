@@ -1,5 +1,7 @@
 // What ranks write arrives whole, also at a slow reader, and ends the job when nobody reads.
 
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -9,9 +11,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/launch/launcher_fixture.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
@@ -45,6 +49,30 @@ TEST_F(ForkedLauncherTest, TheJobEndsWhenNobodyReadsItsOutput) {
   EXPECT_NE(ReadLine(), "");
   close(output_fd_);
   EXPECT_EQ(ExitCodeOf(launcher), 128 + SIGPIPE);
+}
+
+TEST_F(ForkedLauncherTest, TheTimeoutEndsTheWaitForAReaderWhoDoesNotRead) {
+  job_.limits.timeout = TimeoutScale() * absl::Seconds(2);
+  job_.limits.failure_grace = absl::Milliseconds(50);
+  // More than a pipe holds, less than stops the rank.
+  EXPECT_EQ(ExitCodeOf(Fork(1, {"*:lines 2000"})), 124);
+  EXPECT_NE(ReadLine(), "");
+}
+
+TEST_F(ForkedLauncherTest, OneSignalEndsTheWaitForAReaderOfEitherStream) {
+  job_.limits.timeout = absl::InfiniteDuration();
+  int nobody_reads[2];
+  ASSERT_EQ(pipe2(nobody_reads, O_CLOEXEC), 0);
+  errors_fd_ = nobody_reads[1];
+  job_.left_grace = absl::ZeroDuration();
+  const pid_t launcher = Fork(1, {"*:pid", "*:lines 2000", "*:error_lines 2000"});
+  // The rank is gone when its number is: the launcher then waits for its readers alone.
+  const pid_t rank = ReadPid();
+  while (kill(rank, 0) == 0) sched_yield();
+  kill(launcher, SIGTERM);
+  EXPECT_EQ(ExitCodeOf(launcher), 0);
+  close(nobody_reads[0]);
+  close(nobody_reads[1]);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <set>
 #include <string>
 
@@ -23,12 +22,24 @@ using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
 TEST_F(LauncherTest, ForwardsASignalAndExitsWith128PlusIt) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     WhenAllSaid({"[0] up", "[1] up"}, [signal] { kill(getpid(), signal); });
     const JobResult result = Run(2, {absl::StrCat("*:on ", signal, " 0"), "*:print up", "*:wait"});
     EXPECT_EQ(result.ExitCode(), 128 + signal);
     EXPECT_THAT(result.ranks[0].exit->ToString(), "exited with code 0");
     EXPECT_THAT(result.Report(), ElementsAre(StartsWith("stopped by SIG")));
+  }
+}
+
+TEST_F(LauncherTest, PassesOnAMessageToTheRanksAloneAndEndsNothing) {
+  job_.left_grace = absl::ZeroDuration();
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    WhenAllSaid({"[0] up", "[1] up"}, [signal] { kill(getpid(), signal); });
+    const JobResult result =
+        Run(2, {"*:child", absl::StrCat("*:on ", signal, " 0"), "*:print up", "*:wait"});
+    EXPECT_EQ(result.ExitCode(), 0);
+    EXPECT_EQ(result.ranks[0].signalled, 0);
+    EXPECT_EQ(result.left.size(), 2u) << "what the ranks started got it, too";
   }
 }
 
@@ -61,8 +72,9 @@ TEST_F(ForkedLauncherTest, RanksDieWithALauncherThatIsKilled) {
   kill(launcher, SIGKILL);
   EXPECT_EQ(ExitCodeOf(launcher), -SIGKILL);
   for (const pid_t rank : ranks) EXPECT_EQ(ExitCodeOf(rank), -SIGKILL);
-  // What a killed launcher cannot clean up: its private folder.
-  for (const std::string& folder : LauncherFolders()) std::filesystem::remove_all(folder);
+  // What a killed launcher cannot clean up, the next one does.
+  EXPECT_EQ(LauncherFolders().size(), 1u);
+  Run(1, {});
 }
 
 }  // namespace

@@ -24,10 +24,12 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/launch/job_result.h"
 #include "muster/core/launch/launched_store.h"
 #include "muster/core/launch/launcher_fixture.h"
 #include "muster/core/launch/program.h"
 #include "muster/core/platform/environment.h"
+#include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
@@ -38,6 +40,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
@@ -102,11 +105,27 @@ TEST_F(LauncherTest, EachRankKnowsWhoItIs) {
 }
 
 TEST_F(LauncherTest, TheTokenIsInAFileThatOnlyTheUserCanReadAndNowhereElse) {
-  Run(1, {"*:file MUSTER_TOKEN_FILE", "*:variable MUSTER_TOKEN_FILE"});
-  ASSERT_EQ(output_->output.size(), 2u);
-  EXPECT_EQ(output_->output[0], "[0] mode 600 in 700");
+  Run(1, {"*:file MUSTER_TOKEN_FILE", "*:environment", "*:cmdline"});
   EXPECT_EQ(store_.token.size(), 64u);
+  ASSERT_GE(output_->output.size(), 4u);
+  EXPECT_EQ(output_->output[0], "[0] mode 600 in 700");
+  EXPECT_EQ(output_->output[1], absl::StrCat("[0] ", store_.token));
+  const std::string rest = absl::StrJoin(output_->output.begin() + 2, output_->output.end(), "\n");
+  EXPECT_THAT(rest, AllOf(HasSubstr("MUSTER_TOKEN_FILE="), HasSubstr("*:cmdline")));
+  EXPECT_THAT(rest, Not(HasSubstr(store_.token)));
   EXPECT_TRUE(store_.destroyed);
+}
+
+TEST_F(LauncherTest, TimeBeginsWhenTheRanksHaveBeenStarted) {
+  absl::Time last_started;
+  job_.rank_variables = [&](int) {
+    last_started = MonotonicNow();
+    return std::map<std::string, std::string>();
+  };
+  const JobResult result = Run(2, {});
+  EXPECT_GE(result.start, last_started);
+  EXPECT_LE(result.start + result.duration, MonotonicNow());
+  for (const RankResult& rank : result.ranks) EXPECT_LE(rank.ended_after, result.duration);
 }
 
 TEST_F(LauncherTest, WithoutAStoreTheVariablesOfALauncherAroundItStayAway) {
@@ -229,6 +248,16 @@ TEST_F(LauncherTest, BadOptionsAndProgramsAreErrorsBeforeAnythingStarts) {
   EXPECT_THAT(error(1, {::testing::TempDir()}),
               AllOf(StartsWith("126 "), HasSubstr("is a directory")));
   EXPECT_THAT(error(1, {text}), AllOf(StartsWith("126 "), HasSubstr("is not executable")));
+}
+
+TEST_F(LauncherTest, WhatTheGroupsRecordedBeforeTheFirstFailureIsReported) {
+  store_.failed_groups = {"the group \"train\" recorded first: rank 0: no such shape"};
+  WhenAllSaid({"[0] up", "[1] up"}, [this] { kill(pids_[1], SIGKILL); });
+  job_.limits.failure_grace = absl::Milliseconds(100);
+  const JobResult result = Run(2, {"*:pid", "*:print up", "*:wait"});
+  ASSERT_GE(result.Report().size(), 2u);
+  EXPECT_EQ(result.Report()[1], "the group \"train\" recorded first: rank 0: no such shape");
+  EXPECT_EQ(store_.asked_after, 0u) << "the store was told of the end before";
 }
 
 TEST_F(LauncherTest, AProgramThatTheSystemRefusesIsAnErrorAndLeavesNothing) {

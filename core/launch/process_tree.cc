@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -26,6 +27,7 @@ namespace {
 struct Stat {
   pid_t parent = -1;
   char state = '?';
+  uint64_t started = 0;
   std::string name;
 };
 
@@ -42,8 +44,13 @@ std::optional<Stat> ReadStat(pid_t pid) {
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
   const std::vector<std::string> fields =
       absl::StrSplit(absl::string_view(text).substr(close + 1), ' ', absl::SkipEmpty());
+  // proc(5) counts the number and the name, too: the start is its field 22.
+  constexpr size_t kStarted = 19;
   Stat stat;
-  if (fields.size() < 2 || !absl::SimpleAtoi(fields[1], &stat.parent)) return std::nullopt;
+  if (fields.size() <= kStarted || !absl::SimpleAtoi(fields[1], &stat.parent) ||
+      !absl::SimpleAtoi(fields[kStarted], &stat.started)) {
+    return std::nullopt;
+  }
   stat.state = fields[0][0];
   stat.name = text.substr(open + 1, close - open - 1);
   return stat;
@@ -85,10 +92,12 @@ ScopedSubreaper::ScopedSubreaper() {
 
 ScopedSubreaper::~ScopedSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, before_, 0, 0, 0); }
 
-std::vector<ProcessInfo> LivingDescendants() {
+std::vector<ProcessInfo> LivingDescendants(const ProcessIds& spared) {
   const std::map<pid_t, Stat> processes = AllProcesses();
   std::multimap<pid_t, pid_t> children;
-  for (const auto& [pid, stat] : processes) children.emplace(stat.parent, pid);
+  for (const auto& [pid, stat] : processes) {
+    if (spared.count({pid, stat.started}) == 0) children.emplace(stat.parent, pid);
+  }
   std::vector<ProcessInfo> found;
   std::vector<pid_t> parents = {getpid()};
   while (!parents.empty()) {
@@ -106,10 +115,25 @@ std::vector<ProcessInfo> LivingDescendants() {
   return found;
 }
 
-int KillChildren() {
+ProcessIds DescendantsNow() {
+  ProcessIds ids;
+  for (const ProcessInfo& process : LivingDescendants()) {
+    const std::optional<ProcessId> id = IdOfProcess(process.pid);
+    if (id.has_value()) ids.insert(*id);
+  }
+  return ids;
+}
+
+std::optional<ProcessId> IdOfProcess(pid_t pid) {
+  const std::optional<Stat> stat = ReadStat(pid);
+  if (!stat.has_value()) return std::nullopt;
+  return ProcessId(pid, stat->started);
+}
+
+int KillChildren(const ProcessIds& spared) {
   int killed = 0;
   for (const auto& [pid, stat] : AllProcesses()) {
-    if (stat.parent != getpid() || !Alive(stat)) continue;
+    if (stat.parent != getpid() || !Alive(stat) || spared.count({pid, stat.started}) != 0) continue;
     if (kill(pid, SIGKILL) == 0) ++killed;
   }
   return killed;

@@ -5,13 +5,21 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 
 namespace muster {
+
+// A process by its number and the time of its start, in the kernel's ticks: the number alone may
+// become another's.
+using ProcessId = std::pair<pid_t, uint64_t>;
+using ProcessIds = std::set<ProcessId>;
 
 struct ProcessInfo {
   pid_t pid = -1;
@@ -36,13 +44,22 @@ class ScopedSubreaper {
   bool works_ = false;
 };
 
-// Living processes below this one, children before grandchildren. Zombies are not alive.
-std::vector<ProcessInfo> LivingDescendants();
+// Living processes below this one, children before grandchildren, but for `spared` and what is
+// below them. Zombies are not alive.
+std::vector<ProcessInfo> LivingDescendants(const ProcessIds& spared = {});
 
-// SIGKILL to every living child of this process. As a child that nobody but the caller reaps keeps
-// its number, this never hits a stranger; grandchildren become children when their parent dies, so
-// calling it after each reaping ends the whole tree. Returns how many there were.
-int KillChildren();
+// All below this process now. To be spared later: whatever started before is not ours to end, like
+// the `tee` of a shell that has become this program (`exec muster run ... > >(tee log)`).
+ProcessIds DescendantsNow();
+
+// Empty when there is none of this number.
+std::optional<ProcessId> IdOfProcess(pid_t pid);
+
+// SIGKILL to every living child of this process that is not spared. As a child that nobody but the
+// caller reaps keeps its number, this never hits a stranger; grandchildren become children when
+// their parent dies, so calling it after each reaping ends the whole tree. Returns how many there
+// were.
+int KillChildren(const ProcessIds& spared = {});
 
 // The value of a variable in the environment that the process was started with; empty when it has
 // none or is not ours to read.

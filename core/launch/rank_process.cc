@@ -152,4 +152,6 @@ void RankProcess::Signal(int signal) const {
   if (getpgid(pid_) != pid_) kill(pid_, signal);
 }
 
+void RankProcess::SignalAlone(int signal) const { kill(pid_, signal); }
+
 }  // namespace muster

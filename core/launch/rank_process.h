@@ -47,6 +47,8 @@ class RankProcess {
   // To the rank and what it started in its process group. To be called only while nobody has reaped
   // it: until then the number is its own.
   void Signal(int signal) const;
+  // To the rank alone: for a message to it that would end what it started.
+  void SignalAlone(int signal) const;
 
  private:
   RankProcess(int rank, pid_t pid, UniqueFd output, UniqueFd errors);

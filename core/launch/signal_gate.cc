@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<SignalGate>> SignalGate::Create() {
   sigemptyset(&taken);
   sigaddset(&taken, SIGCHLD);
   sigaddset(&taken, SIGPIPE);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     struct sigaction action = {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&taken, signal);

@@ -5,13 +5,19 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "muster/core/lifecycle/group_record.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
 #include "muster/core/store/tcp_store_server.h"
 
 namespace muster {
@@ -29,6 +35,19 @@ class TcpLaunchedStore final : public LaunchedStore {
   std::string address() const override { return server_->address(); }
   void DeclareLost(int rank, absl::string_view reason) override {
     server_->DeclareLost(rank, reason);
+  }
+  std::vector<std::string> FailedGroups() const override {
+    std::vector<std::string> lines;
+    for (const Entry& entry : server_->Entries(kGroupKeyPrefix)) {
+      const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(entry.value);
+      if (!record.ok() || record->cause.ok()) continue;
+      const absl::string_view name = absl::StripPrefix(entry.key, kGroupKeyPrefix);
+      // One line, whatever the ranks wrote.
+      lines.push_back(absl::StrCat(
+          "the group \"", absl::Utf8SafeCHexEscape(name),
+          "\" recorded first: ", absl::StrReplaceAll(record->cause.message(), {{"\n", " "}})));
+    }
+    return lines;
   }
 
  private:

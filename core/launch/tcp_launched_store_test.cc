@@ -2,25 +2,36 @@
 
 #include "muster/core/launch/tcp_launched_store.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/launch/launched_store.h"
 #include "muster/core/launch/launcher.h"
+#include "muster/core/launch/unique_fd.h"
+#include "muster/core/lifecycle/group_record.h"
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
@@ -28,12 +39,15 @@
 #include "muster/core/rendezvous/world.h"
 #include "muster/core/store/blocking_store.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
 #include "muster/core/store/tcp_store.h"
 
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 absl::Duration Bound() { return TimeoutScale() * absl::Seconds(30); }
 
@@ -63,6 +77,12 @@ class Session {
     const auto met = BlockingStore(store_.get(), control_.get())
                          .Gather("all here", world.rank, world.size, "", options.deadline);
     if (!met.ok()) exit(91);
+  }
+
+  void Set(absl::string_view key, absl::string_view value) {
+    const auto set = BlockingStore(store_.get(), control_.get())
+                         .Set(key, value, Lifetime::kPersistent, MonotonicNow() + Bound());
+    if (!set.ok()) exit(94);
   }
 
   // "killed by signal 9"
@@ -167,15 +187,59 @@ TEST(TcpLaunchedStoreTest, ARankThatEndsWellWithoutAGoodbyeIsLostToTheOthersOnly
   EXPECT_EQ(result.first_failed, 1);
 }
 
-TEST(TcpLaunchedStoreTest, ThePortIsFreeAfterTheStoreIsGone) {
+std::unique_ptr<LaunchedStore> ServeOne() {
   LaunchedStoreRequest request;
   request.token = "t";
   absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeTcpStore()(request);
-  ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_TRUE(absl::StartsWith((*store)->address(), "127.0.0.1:"));
-  (*store)->DeclareLost(0, "killed by signal 9");
-  (*store)->DeclareLost(7, "nobody");
-  store->reset();
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+// "" or why not.
+std::string BindTo(absl::string_view address) {
+  int port = 0;
+  if (!absl::ConsumePrefix(&address, "127.0.0.1:") || !absl::SimpleAtoi(address, &port)) {
+    return "no loopback address";
+  }
+  sockaddr_in wanted = {};
+  wanted.sin_family = AF_INET;
+  wanted.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  wanted.sin_port = htons(static_cast<uint16_t>(port));
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&wanted), sizeof(wanted)) == 0) return "";
+  return strerror(errno);
+}
+
+TEST(TcpLaunchedStoreTest, ThePortIsFreeAfterTheStoreIsGone) {
+  std::unique_ptr<LaunchedStore> store = ServeOne();
+  ASSERT_NE(store, nullptr);
+  const std::string address = store->address();
+  store->DeclareLost(0, "killed by signal 9");
+  store->DeclareLost(7, "nobody");
+  EXPECT_EQ(BindTo(address), strerror(EADDRINUSE));
+  store.reset();
+  EXPECT_EQ(BindTo(address), "");
+}
+
+TEST(TcpLaunchedStoreTest, SaysWhatGroupsRecordedAsTheirFailure) {
+  const std::unique_ptr<LaunchedStore> store = ServeOne();
+  ASSERT_NE(store, nullptr);
+  EXPECT_THAT(store->FailedGroups(), IsEmpty());
+  World world;
+  world.rank = 0;
+  world.size = 1;
+  world.store_address = store->address();
+  world.token = "t";
+  Session session(world);
+  GroupRecord record;
+  record.generation = 1;
+  record.incarnations = {7};
+  session.Set(GroupRecordKey("validate"), record.Encode());
+  record.cause = absl::InternalError("rank 1: label 17\nout of range");
+  session.Set(GroupRecordKey("train"), record.Encode());
+  session.Set(GroupRecordKey("strange"), "not a record");
+  EXPECT_THAT(store->FailedGroups(),
+              ElementsAre("the group \"train\" recorded first: rank 1: label 17 out of range"));
 }
 
 }  // namespace

@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -101,6 +104,14 @@ void PrintInput(absl::string_view) {
   PrintLine(absl::StrCat("stdin has ", read(STDIN_FILENO, buffer, sizeof(buffer)), " bytes"));
 }
 
+// A file's bytes, with spaces for those that separate its parts.
+void PrintFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::replace(content.begin(), content.end(), '\0', ' ');
+  PrintLine(content);
+}
+
 void PrintMode(absl::string_view variable) {
   const char* path = getenv(std::string(variable).c_str());
   struct stat file = {};
@@ -109,10 +120,11 @@ void PrintMode(absl::string_view variable) {
   const std::string parent(path, absl::string_view(path).rfind('/'));
   stat(parent.c_str(), &folder);
   PrintLine(absl::StrFormat("mode %o in %o", file.st_mode & 0777, folder.st_mode & 0777));
+  PrintFile(path);
 }
 
-void PrintLines(absl::string_view count) {
-  for (int i = 0; i < Number(count); ++i) PrintLine(absl::StrFormat("%099d", i));
+void PrintLines(int fd, absl::string_view count) {
+  for (int i = 0; i < Number(count); ++i) Put(fd, absl::StrFormat("%099d\n", i));
 }
 
 // Says when it is there, so that the rank's end cannot come before it.
@@ -158,7 +170,10 @@ const std::map<absl::string_view, Step>& Steps() {
       {"print", PrintLine},
       {"write", [](absl::string_view text) { Put(STDOUT_FILENO, text); }},
       {"error", [](absl::string_view text) { Put(STDERR_FILENO, absl::StrCat(text, "\n")); }},
-      {"lines", PrintLines},
+      {"lines", [](absl::string_view count) { PrintLines(STDOUT_FILENO, count); }},
+      {"error_lines", [](absl::string_view count) { PrintLines(STDERR_FILENO, count); }},
+      {"cmdline", [](absl::string_view) { PrintFile("/proc/self/cmdline"); }},
+      {"environment", [](absl::string_view) { PrintFile("/proc/self/environ"); }},
       {"exit", [](absl::string_view code) { _exit(Number(code)); }},
       {"die", Die},
       {"wait", [](absl::string_view) { WaitForEver(); }},

@@ -8,6 +8,7 @@
 //
 //   print TEXT    a line on stdout              write TEXT   the same without the end of the line
 //   error TEXT    a line on stderr              lines N      N numbered lines of 100 bytes
+//   error_lines N the same on stderr
 //   exit N                                      die N        ends by signal N, without a core file
 //   wait          until a signal ends it        stop         SIGSTOP
 //   ignore N      ignores signal N from now on  on N CODE    exits with CODE when signal N comes
@@ -16,8 +17,9 @@
 //   daemon        a grandchild that has left the session and keeps the pipes open, waiting
 //   child         a child in the rank's own process group, waiting
 //   brief         a grandchild that ends 50 ms after it was orphaned
-//   pid           prints its process id         file V       prints the mode of the file that the
-//                                                            variable V names
+//   pid           prints its process id         cmdline      prints its arguments
+//   environment   prints all its variables
+//   file V        prints the mode of the file that variable V names, and the content
 #ifndef MUSTER_CORE_LAUNCH_TEST_RANK_H_
 #define MUSTER_CORE_LAUNCH_TEST_RANK_H_
 

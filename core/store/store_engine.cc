@@ -452,6 +452,12 @@ std::vector<SessionRecord> StoreEngine::Records() const {
   return records;
 }
 
+std::vector<Entry> StoreEngine::Entries(absl::string_view prefix) const {
+  std::vector<Entry> entries;
+  for (WatchEvent& event : keys_.Snapshot(prefix)) entries.push_back(std::move(event.entry));
+  return entries;
+}
+
 size_t StoreEngine::open_sessions() const { return of_rank_.size(); }
 
 }  // namespace muster::store_internal

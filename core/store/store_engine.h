@@ -101,6 +101,8 @@ class StoreEngine {
 
   // The latest record of each rank that ever came or was declared lost.
   std::vector<SessionRecord> Records() const;
+  // The keys that start with `prefix`, as they stand.
+  std::vector<Entry> Entries(absl::string_view prefix) const;
 
   // Sessions that have neither left nor been lost; those in their grace included.
   size_t open_sessions() const;

@@ -38,6 +38,22 @@ absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
   return store_internal::Listen(chosen);
 }
 
+// What `read` finds on the control thread; nothing when that does not come to it.
+template <class T, class Function>
+std::vector<T> Read(ControlThread* control, Function read) {
+  struct Shared {
+    absl::Notification done;
+    std::vector<T> values;
+  };
+  auto shared = std::make_shared<Shared>();
+  control->Post([shared, read = std::move(read)] {
+    shared->values = read();
+    shared->done.Notify();
+  });
+  if (control->RunsHere() || !shared->done.WaitForNotificationWithTimeout(kPromptly)) return {};
+  return shared->values;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& options) {
@@ -107,17 +123,13 @@ void TcpStoreServer::DeclareLost(int rank, absl::string_view reason) {
 }
 
 std::vector<SessionRecord> TcpStoreServer::Sessions() const {
-  struct Shared {
-    absl::Notification done;
-    std::vector<SessionRecord> records;
-  };
-  auto shared = std::make_shared<Shared>();
-  control_->Post([core = core_, shared] {
-    shared->records = core->engine().Records();
-    shared->done.Notify();
+  return Read<SessionRecord>(control_, [core = core_] { return core->engine().Records(); });
+}
+
+std::vector<Entry> TcpStoreServer::Entries(absl::string_view prefix) const {
+  return Read<Entry>(control_, [core = core_, prefix = std::string(prefix)] {
+    return core->engine().Entries(prefix);
   });
-  if (control_->RunsHere() || !shared->done.WaitForNotificationWithTimeout(kPromptly)) return {};
-  return shared->records;
 }
 
 absl::Status TcpStoreServer::Stop(absl::Time deadline) {

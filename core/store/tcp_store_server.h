@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
 
 namespace muster {
 
@@ -79,6 +80,9 @@ class TcpStoreServer {
 
   // The latest record of each rank that ever came or was declared lost. Not for the control thread.
   std::vector<SessionRecord> Sessions() const;
+
+  // The keys that start with `prefix`, as they stand. Not for the control thread.
+  std::vector<Entry> Entries(absl::string_view prefix) const;
 
   // Takes no new sessions (the port is free at once) and serves on until every session has ended:
   // the store's host leaves last. At `deadline` it ends them: DeadlineExceeded naming the ranks.

@@ -38,7 +38,8 @@ rank; on a terminal the ranks get MUSTER_TERMINAL=1, and a progress bar that one
 carriage returns stays below the lines. stdin is empty.
 
 The first rank to fail decides: the others learn the cause at once, and who has not ended 2 s later
-is killed, with all that it started. SIGTERM, SIGINT and SIGHUP are passed on; a second one kills.
+is killed, with all that it started. SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on and begin the
+end: ranks have 10 s, a second signal kills. SIGUSR1 and SIGUSR2 are passed on and end nothing.
 
   -n N                ranks to start, 1 to 4096
   --timeout DURATION  ends the job as a failure when it takes longer (90s, 5m, 1h30m)
