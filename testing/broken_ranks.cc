@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/platform/environment.h"
@@ -95,7 +96,7 @@ class FakePool final : public LivePool {
     group.created_at = "broken_ranks.cc:1";
     return {group};
   }
-  void AbortAtExit() override { aborted_ = true; }
+  void AbortBecause(absl::string_view) override { aborted_ = true; }
 
  private:
   bool aborted_ = false;
@@ -149,6 +150,19 @@ TEST_F(BadGroupTest, DLeaksAGroupOnRankOne) {
 }
 
 TEST_F(BadGroupTest, EPassesAfterwards) { Barrier(); }
+
+// To be run alone: rank 0 tells what it is told.
+TEST_F(BadGroupTest, FLeaksAGroupOnRankOneWhileTheOthersUseIt) {
+  if (!OnRank("1")) {
+    Barrier();
+    std::cout << "told: " << group().Barrier().message() << std::endl;
+    return;
+  }
+  static auto* const pool =
+      new std::unique_ptr<GroupPool>(*GroupPool::FromEnvironment(pool_options()));
+  static auto* const kept = new GroupLease(*(*pool)->Acquire(spec()));
+  ASSERT_OK((*kept)->Barrier());
+}
 
 // A suite that differs between the ranks.
 class Uneven : public ::testing::TestWithParam<int> {};

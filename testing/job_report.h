@@ -18,7 +18,7 @@ namespace testing {
 struct JobFacts {
   std::string name;  // "//app:train_test_gloo_2ranks"
   JobResult result;
-  absl::Duration started;  // HostTime() at which result.duration begins
+  absl::Duration started;  // HostTime() at result.start: when the ranks ran, not when we began
   absl::Duration deadline = absl::InfiniteDuration();
   std::vector<RankRecord> ranks;  // as many as result.ranks
   std::vector<std::string> logs;  // "rank0.log", ...

@@ -27,7 +27,6 @@
 #include "muster/core/launch/rank_exit.h"
 #include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/platform/environment.h"
-#include "muster/core/platform/timeout_scale.h"
 #include "muster/testing/job_report.h"
 #include "muster/testing/rank_events.h"
 #include "muster/testing/rank_listeners.h"
@@ -107,7 +106,7 @@ class TestJob {
  private:
   std::string Events(int rank) const { return EventsPath(folder_->path(), rank); }
   JobOptions Options();
-  JobReport Report(const JobResult& result, absl::Duration started) const;
+  JobReport Report(const JobResult& result) const;
   void Print(const JobReport& report) const;
 
   const TestPlan plan_;
@@ -126,10 +125,10 @@ JobOptions TestJob::Options() {
                                               {kBackendVariable, plan_.backend}};
   };
   job.limits.timeout = plan_.deadline;
-  job.limits.failure_grace = TimeoutScale() * absl::Seconds(2);
+  job.limits.failure_grace = plan_.failure_grace;
   // Bazel's own patience after SIGTERM is 5 s here.
   job.limits.interrupt_grace = absl::Seconds(2);
-  job.left_grace = TimeoutScale() * absl::Milliseconds(500);
+  job.left_grace = plan_.left_grace;
   // Failed, but run to the end: the other ranks may finish their tests, too.
   job.in_order = [this](int rank, const RankExit&) {
     const absl::StatusOr<RankRecord> record = ReadRankEvents(Events(rank));
@@ -141,11 +140,11 @@ JobOptions TestJob::Options() {
   return job;
 }
 
-JobReport TestJob::Report(const JobResult& result, absl::Duration started) const {
+JobReport TestJob::Report(const JobResult& result) const {
   JobFacts facts;
   facts.name = plan_.name;
   facts.result = result;
-  facts.started = started;
+  facts.started = ToHostTime(result.start);
   facts.deadline = plan_.deadline;
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     absl::StatusOr<RankRecord> record = ReadRankEvents(Events(rank));
@@ -189,10 +188,9 @@ int TestJob::Run() {
   if (!logs.ok()) return Complain(logs.status());
   logs_ = *std::move(logs);
 
-  const absl::Duration before = HostTime();
   const absl::StatusOr<JobResult> result = RunJob(Options());
   if (!result.ok()) return Complain(result.status());
-  const JobReport report = Report(*result, before);
+  const JobReport report = Report(*result);
   Print(report);
   if (!plan_.xml_output_file.empty()) std::ofstream(plan_.xml_output_file) << report.Xml();
   return report.ExitCode();

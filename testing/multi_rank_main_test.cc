@@ -151,7 +151,7 @@ TEST_F(MultiRankMainTest, AnExitInATestIsAFailureWhateverItsCode) {
 }
 
 TEST_F(MultiRankMainTest, AHangEndsInsideBazelsTimeoutAndSaysWhoAndWhere) {
-  variables_["TEST_TIMEOUT"] = absl::StrCat(static_cast<int>(5 * TimeoutScale()));
+  variables_["TEST_TIMEOUT"] = absl::StrCat(static_cast<int>(10 * TimeoutScale()));
   EXPECT_EQ(Run("GoodTest.Passes:BadTest.HangsOnRankOne"), 124);
   EXPECT_THAT(lines_[0], ContainsRegex("the deadline of [0-9.]+ s passed while rank 1 still ran"));
   EXPECT_THAT(lines_[1], HasSubstr("  rank 1  still in BadTest.HangsOnRankOne"));
@@ -211,6 +211,12 @@ TEST_F(MultiRankMainTest, AStopWhileOthersWaitIsTheirCause) {
 TEST_F(MultiRankMainTest, ARealGroupThatIsLeftFailsItsTestByName) {
   EXPECT_EQ(Run("BadGroupTest.DLeaks*"), 1);
   EXPECT_THAT(output_, HasSubstr("LEAKED by rank 1: group BadGroupTest.DLeaksAGroupOnRankOne/1"));
+}
+
+TEST_F(MultiRankMainTest, PeersOfATestThatLeavesAGroupAreToldWhichTest) {
+  EXPECT_EQ(Run("BadGroupTest.FLeaks*"), 1);
+  EXPECT_THAT(Log(0), ContainsRegex("told: .*rank 1 left a group open in its test "
+                                    "BadGroupTest.FLeaksAGroupOnRankOneWhileTheOthersUseIt"));
 }
 
 TEST_F(MultiRankMainTest, RanksThatRunDifferentTestsAreAFailure) {

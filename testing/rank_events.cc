@@ -23,6 +23,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 namespace testing {
@@ -92,6 +94,19 @@ class LineParser {
 
 absl::Duration HostTime() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+absl::Duration ToHostTime(absl::Time time) {
+  // Again where the scheduler came between the two readings: who failed first is a matter of
+  // milliseconds.
+  constexpr int kTries = 100;
+  absl::Duration host;
+  for (int i = 0; i < kTries; ++i) {
+    const absl::Duration before = HostTime();
+    host = before - (MonotonicNow() - time);
+    if (HostTime() - before < absl::Microseconds(100)) break;
+  }
+  return host;
 }
 
 const TestRecord* RankRecord::running() const {

@@ -20,6 +20,8 @@ namespace testing {
 
 // Time since the host started: comparable between the processes of one host.
 absl::Duration HostTime();
+// What HostTime() was when MonotonicNow() was `time`.
+absl::Duration ToHostTime(absl::Time time);
 
 struct TestFailure {
   absl::Duration at;

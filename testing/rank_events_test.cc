@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace testing {
@@ -53,6 +55,17 @@ TEST_F(RankEventsTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(record.leaked[0].group, "train/1, ready");
   EXPECT_EQ(record.finished_with, 1);
   EXPECT_EQ(record.running(), nullptr);
+}
+
+TEST_F(RankEventsTest, TheLaunchersTimesAndTheRanksAreComparable) {
+  const absl::Duration before = HostTime();
+  const absl::Time time = MonotonicNow();
+  const absl::Duration after = HostTime();
+  // For a machine that is too busy to read two clocks at once.
+  const absl::Duration slack = TimeoutScale() * absl::Seconds(1);
+  EXPECT_GE(ToHostTime(time), before - slack);
+  EXPECT_LE(ToHostTime(time), after + slack);
+  EXPECT_LE(ToHostTime(time - absl::Hours(1)), after - absl::Hours(1) + slack);
 }
 
 TEST_F(RankEventsTest, ATestThatDidNotEndIsRunning) {

@@ -41,7 +41,7 @@ LeakListener::Probe LeakListener::ProcessProbe() {
             for (const LiveGroup& group : AllLiveGroups()) lines.push_back(group.ToString());
             return lines;
           },
-          [] { LivePools::Global().AbortAll(); }};
+          [](const std::string& why) { LivePools::Global().AbortAll(why); }};
 }
 
 LeakListener::LeakListener(Probe probe, RankEventWriter* events)
@@ -62,7 +62,8 @@ void LeakListener::Check(const std::string& test) {
                                    : absl::StrCat(test, " leaves group "))
                   << group << ": close it, or destroy its pool, before the end";
   }
-  probe_.abort_all();
+  probe_.abort_all(test.empty() ? "left a group open after its tests"
+                                : absl::StrCat("left a group open in its test ", test));
 }
 
 }  // namespace testing

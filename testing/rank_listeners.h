@@ -33,8 +33,10 @@ class RankEventListener final : public ::testing::EmptyTestEventListener {
 class LeakListener final : public ::testing::EmptyTestEventListener {
  public:
   struct Probe {
-    std::function<std::vector<std::string>()> live;  // one line a group
-    std::function<void()> abort_all;                 // so that the next test starts clean
+    // One line a group.
+    std::function<std::vector<std::string>()> live;
+    // So that the next test starts clean. Peers are told "rank 1 <why>".
+    std::function<void(const std::string& why)> abort_all;
   };
   // Of the process's groups.
   static Probe ProcessProbe();

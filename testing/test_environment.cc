@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "muster/core/launch/launcher.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace testing {
@@ -31,9 +32,11 @@ std::optional<int> ParseNumber(absl::string_view text, int low, int high) {
   return value;
 }
 
-// A tenth of the limit, at most ten seconds, stays for the report and for Bazel.
-absl::Duration DeadlineWithin(absl::Duration timeout) {
-  return timeout - std::min(timeout / 5, absl::Seconds(10));
+// What is needed after the deadline stays, or a tenth of the limit, up to ten seconds, where that
+// is more; but half of the limit is the ranks'.
+absl::Duration DeadlineWithin(absl::Duration timeout, absl::Duration needed) {
+  const absl::Duration kept = std::max(needed, std::min(timeout / 10, absl::Seconds(10)));
+  return timeout - std::min(kept, timeout / 2);
 }
 
 }  // namespace
@@ -79,6 +82,11 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
   }
   if (!variable("TEST_TARGET").empty()) plan.name = variable("TEST_TARGET");
 
+  const double scale = TimeoutScale(environment);
+  plan.failure_grace = scale * absl::Seconds(2);
+  plan.left_grace = scale * absl::Milliseconds(500);
+  const absl::Duration report = scale * absl::Seconds(1);
+
   const std::string timeout = variable("TEST_TIMEOUT");
   plan.deadline = absl::Minutes(10);
   if (!timeout.empty()) {
@@ -87,7 +95,8 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
       return absl::InvalidArgumentError(
           absl::StrCat("TEST_TIMEOUT is \"", timeout, "\": expected a number of seconds"));
     }
-    plan.deadline = DeadlineWithin(absl::Seconds(*seconds));
+    plan.deadline =
+        DeadlineWithin(absl::Seconds(*seconds), plan.failure_grace + plan.left_grace + report);
   }
 
   std::map<std::string, std::string, std::less<>> variables = environment.variables();

@@ -29,8 +29,12 @@ struct TestPlan {
   std::string shard_status_file;    // "" for none
   std::string logs_folder;          // TEST_UNDECLARED_OUTPUTS_DIR, "" for none
   std::string temporary_folder;     // TEST_TMPDIR, else TMPDIR, else /tmp
-  // Inside TEST_TIMEOUT, so that we say who hangs before Bazel kills everybody.
+  // Inside TEST_TIMEOUT, so that we say who hangs before Bazel kills everybody: after it come both
+  // graces and the report.
   absl::Duration deadline;
+  // JobLimits::failure_grace and JobOptions::left_grace, longer where MUSTER_TIMEOUT_SCALE says so.
+  absl::Duration failure_grace;
+  absl::Duration left_grace;
 };
 
 // InvalidArgument naming the argument or variable, its value and the form expected. `seed`: for

@@ -69,13 +69,26 @@ TEST(TestPlanTest, ASeedThatWasGivenStays) {
 }
 
 TEST(TestPlanTest, TheDeadlineIsInsideBazelsTimeout) {
-  const auto deadline = [](const char* timeout) {
-    return Plan({}, Of({{"TEST_TIMEOUT", timeout}})).deadline;
+  const auto deadline = [](const char* timeout, const char* scale) {
+    const TestPlan plan =
+        Plan({}, Of({{"TEST_TIMEOUT", timeout}, {"MUSTER_TIMEOUT_SCALE", scale}}));
+    return plan.deadline;
   };
-  EXPECT_EQ(deadline("10"), absl::Seconds(8));
-  EXPECT_EQ(deadline("60"), absl::Seconds(50));
-  EXPECT_EQ(deadline("3600"), absl::Seconds(3590));
+  EXPECT_EQ(deadline("10", "1"), absl::Seconds(6.5));
+  EXPECT_EQ(deadline("60", "1"), absl::Seconds(54));
+  EXPECT_EQ(deadline("3600", "1"), absl::Seconds(3590));
+  EXPECT_EQ(deadline("4", "1"), absl::Seconds(2));
+  // Slow builds need longer after it, too.
+  EXPECT_EQ(deadline("60", "5"), absl::Seconds(42.5));
+  EXPECT_EQ(deadline("3600", "5"), absl::Seconds(3582.5));
   EXPECT_EQ(Plan({}).deadline, absl::Minutes(10));
+}
+
+TEST(TestPlanTest, TheGracesAfterTheDeadlineFitBeforeBazelsTimeout) {
+  for (const char* scale : {"1", "5", "20"}) {
+    const TestPlan plan = Plan({}, Of({{"TEST_TIMEOUT", "300"}, {"MUSTER_TIMEOUT_SCALE", scale}}));
+    EXPECT_LT(plan.deadline + plan.failure_grace + plan.left_grace, absl::Seconds(300)) << scale;
+  }
 }
 
 TEST(TestPlanTest, WhatIsWrongIsNamed) {

@@ -471,9 +471,8 @@ void PoolCore::Abort(const absl::Status& cause) {
   LeaveStore(std::string(cause.message()), options_.close_timeout);
 }
 
-void PoolCore::AbortAtExit() {
-  Abort(absl::UnavailableError(
-      absl::StrCat("rank ", world_.rank, " exited while its groups were alive")));
+void PoolCore::AbortBecause(absl::string_view why) {
+  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " ", why)));
 }
 
 void PoolCore::LeaveStore(const std::string& reason, absl::Duration timeout) {

@@ -66,7 +66,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   PoolStatistics statistics() const;
   absl::Status Close(absl::Duration timeout);
   void Abort(const absl::Status& cause);
-  void AbortAtExit() override;
+  void AbortBecause(absl::string_view why) override;
 
   // --- leases
   void Release(LeaseRecord& lease);

@@ -92,7 +92,7 @@ std::vector<LiveGroup> LivePools::All() const {
   return all;
 }
 
-void LivePools::AbortAll() {
+void LivePools::AbortAll(absl::string_view why) {
   // A forked child runs its parent's exit handlers. Without a pool of its own it must not even
   // touch the lock, which another thread of the parent may have held.
   if (last_owner_ != getpid()) return;
@@ -100,9 +100,9 @@ void LivePools::AbortAll() {
   for (const Entry& entry : pools_) {
     if (entry.owner != getpid()) continue;
     for (const LiveGroup& group : entry.pool->LiveGroups()) {
-      LOG(WARNING) << "alive at exit, aborted: group " << group.ToString();
+      LOG(WARNING) << "aborted: group " << group.ToString() << ": its rank " << why;
     }
-    entry.pool->AbortAtExit();
+    entry.pool->AbortBecause(why);
   }
   pools_.clear();
 }

@@ -44,9 +44,9 @@ class LivePool {
   virtual ~LivePool() = default;
   // Without those that LeaveBehind lists.
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
-  // The process ends: abort everything, within the pool's close_timeout. Never called in a forked
-  // child.
-  virtual void AbortAtExit() = 0;
+  // Abort everything, within the pool's close_timeout. The peers are told "rank 1 <why>". Never
+  // called in a forked child.
+  virtual void AbortBecause(absl::string_view why) = 0;
 };
 
 // Thread-safe.
@@ -68,8 +68,8 @@ class LivePools {
 
   // The pools' groups, and what was left behind.
   std::vector<LiveGroup> All() const;
-  // What the exit hook does.
-  void AbortAll();
+  // What the exit hook does, which gives no other reason: "rank 1 exited while ...".
+  void AbortAll(absl::string_view why = "exited while its groups were alive");
 
  private:
   mutable absl::Mutex mutex_;

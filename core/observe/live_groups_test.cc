@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -26,15 +27,18 @@ class FakePool final : public LivePool {
     group.created_at = "main.cc:7";
     return {group};
   }
-  void AbortAtExit() override {
+  void AbortBecause(absl::string_view why) override {
     ++aborts_;
+    why_ = std::string(why);
     if (fd_ >= 0 && write(fd_, "x", 1) != 1) abort();
   }
   int aborts() const { return aborts_; }
+  const std::string& why() const { return why_; }
 
  private:
   const int fd_;
   int aborts_ = 0;
+  std::string why_;
 };
 
 TEST(LiveGroupsTest, AGroupSaysWhatItIsAndWhereItWasMade) {
@@ -93,6 +97,15 @@ TEST(LiveGroupsTest, AbortAllAbortsEachPoolOnce) {
   pools.AbortAll();
   EXPECT_EQ(a.aborts(), 1);
   EXPECT_EQ(b.aborts(), 1);
+  EXPECT_EQ(b.why(), "exited while its groups were alive");
+}
+
+TEST(LiveGroupsTest, WhoeverAbortsAllSaysWhy) {
+  LivePools pools;
+  FakePool pool;
+  pools.Add(&pool);
+  pools.AbortAll("left a group open");
+  EXPECT_EQ(pool.why(), "left a group open");
 }
 
 // Runs `body` in a child that ends by exit(); gives how often a pool was aborted there.
