@@ -26,12 +26,18 @@ class ProgressOutput {
   virtual ~ProgressOutput() = default;
   // Whether a bar may be redrawn with carriage returns.
   virtual bool is_terminal() const = 0;
-  virtual void Write(absl::string_view text) = 0;
+  // How many characters a line of the terminal takes; asked before each bar, which never fills one.
+  virtual int columns() const { return kUsualColumns; }
+  // noexcept: a bar is also taken away while an exception passes.
+  virtual void Write(absl::string_view text) noexcept = 0;
 
-  // To `file`, which it borrows; a terminal when that is one.
+  static constexpr int kUsualColumns = 80;
+
+  // To `file`, which it borrows; a terminal when that is one, of the width it has.
   static std::unique_ptr<ProgressOutput> OfFile(std::FILE* file);
   // To stdout; a terminal when that is one, or when it goes through `muster run` to one
-  // (MUSTER_TERMINAL=1).
+  // (MUSTER_TERMINAL=1). That one's width is COLUMNS, or the usual one, less the rank that comes
+  // before each line.
   static std::unique_ptr<ProgressOutput> OfStandardOutput(const Environment& environment);
   // To absl's log at level INFO: the default of a library that otherwise prints nothing.
   static std::unique_ptr<ProgressOutput> OfLog();
@@ -47,7 +53,8 @@ class Progress {
   ~Progress() { EraseBar(); }
 
   // Draws the bar of `label` ("fit 2/5") at `done` of `total` batches, at most ten times a second;
-  // `sums` are this rank's so far. Nothing without a terminal.
+  // `sums` are this rank's so far. On a narrow terminal the bar is shorter, then the last numbers
+  // are left out: a line that wraps could not be redrawn. Nothing without a terminal.
   void Update(absl::string_view label, int64_t done, int64_t total, const MetricSums& sums,
               double samples_per_second);
 
@@ -56,6 +63,7 @@ class Progress {
 
  private:
   void EraseBar();
+  size_t Width() const;  // of what may be drawn
 
   ProgressOutput* const output_;
   const std::function<absl::Time()> now_;

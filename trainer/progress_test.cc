@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/platform/environment.h"
@@ -19,15 +21,18 @@ using ::testing::StartsWith;
 
 class FakeOutput : public ProgressOutput {
  public:
-  explicit FakeOutput(bool terminal) : terminal_(terminal) {}
+  explicit FakeOutput(bool terminal, int columns = 100) : terminal_(terminal), columns_(columns) {}
   bool is_terminal() const override { return terminal_; }
-  void Write(absl::string_view text) override { text_.append(text.data(), text.size()); }
+  int columns() const override { return columns_; }
+  void Write(absl::string_view text) noexcept override { text_.append(text.data(), text.size()); }
+  void set_columns(int columns) { columns_ = columns; }
 
   // What was written since the last call.
   std::string Take() { return std::exchange(text_, ""); }
 
  private:
   const bool terminal_;
+  int columns_;
   std::string text_;
 };
 
@@ -88,6 +93,44 @@ TEST_F(ProgressTest, AShorterBarLeavesNothingOfALongerOne) {
   EXPECT_EQ(output.Take().size(), width);
 }
 
+// A line that wraps cannot be redrawn: each redraw would leave rubbish.
+TEST_F(ProgressTest, TheBarFitsIntoTheTerminal) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  const auto drawn = [&](int columns) {
+    output.set_columns(columns);
+    now_ += absl::Seconds(1);
+    progress.Update("fit 2/5", 215, 430, sums_, 20311);
+    std::string text = output.Take().substr(1);
+    EXPECT_LT(text.size(), static_cast<size_t>(columns));
+    return std::string(absl::StripTrailingAsciiWhitespace(text));
+  };
+  EXPECT_EQ(drawn(80),
+            "fit 2/5 [=======>      ] 215/430  loss 0.5000  accuracy 0.7500  20311 samples/s");
+  EXPECT_EQ(drawn(74), "fit 2/5 [====>   ] 215/430  loss 0.5000  accuracy 0.7500  20311 samples/s");
+  EXPECT_EQ(drawn(73), "fit 2/5 [============>           ] 215/430  loss 0.5000  accuracy 0.7500");
+  EXPECT_EQ(drawn(40), "fit 2/5 [====>   ] 215/430  loss 0.5000");
+  EXPECT_EQ(drawn(30), "fit 2/5 [=====>     ] 215/430");
+  EXPECT_EQ(drawn(20), "fit 2/5 215/430");
+  EXPECT_EQ(drawn(9), "fit 2/5");
+  for (int columns = 2; columns <= 120; ++columns) drawn(columns);
+}
+
+TEST_F(ProgressTest, ABarIsTakenAwayWithinATerminalThatBecameNarrower) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  progress.Update("fit", 1, 2, sums_, 1);
+  output.Take();
+  output.set_columns(20);
+  progress.Line("done");
+  EXPECT_EQ(output.Take(), "\r" + std::string(19, ' ') + "\rdone\n");
+}
+
+// A bar is taken away by a destructor, also while an exception passes.
+TEST_F(ProgressTest, AnOutputCannotThrow) {
+  static_assert(noexcept(std::declval<ProgressOutput&>().Write("")));
+}
+
 TEST_F(ProgressTest, AnUnfinishedBarGoesWithItsProgress) {
   FakeOutput output(/*terminal=*/true);
   {
@@ -133,6 +176,19 @@ TEST(ProgressOutputTest, AFileIsNoTerminalAndGetsEachLineAtOnce) {
   EXPECT_EQ(pread(fileno(file), text, sizeof(text), 0), 7);
   EXPECT_STREQ(text, "a line\n");
   std::fclose(file);
+}
+
+TEST(ProgressOutputTest, BehindALauncherTheRankTakesItsPartOfTheLine) {
+  if (isatty(STDOUT_FILENO) == 1) GTEST_SKIP() << "stdout is a terminal, with a width of its own";
+  const auto columns = [](Environment::Variables variables) {
+    return ProgressOutput::OfStandardOutput(Environment(std::move(variables)))->columns();
+  };
+  EXPECT_EQ(columns({}), 80);
+  EXPECT_EQ(columns({{"COLUMNS", "120"}}), 120);
+  EXPECT_EQ(columns({{"COLUMNS", "wide"}}), 80);
+  EXPECT_EQ(columns({{"COLUMNS", "0"}}), 80);
+  EXPECT_EQ(columns({{"MUSTER_TERMINAL", "1"}, {"MUSTER_RANK", "0"}}), 76);
+  EXPECT_EQ(columns({{"MUSTER_TERMINAL", "1"}, {"MUSTER_RANK", "12"}, {"COLUMNS", "40"}}), 35);
 }
 
 // Whatever this test's own stdout is, the launcher's word for the terminal behind it counts.
