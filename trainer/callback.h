@@ -18,9 +18,9 @@ struct StageInfo {
   int world_size = 1;
 };
 
-// Called on the thread that runs the stage. A SetUp or OnEpochEnd that fails ends the stage: the
-// group is aborted with the error, so that the other ranks learn it. An exception passes through
-// the trainer with the same effect.
+// Called on the thread that runs the stage. A SetUp that fails ends the stage: the group is aborted
+// with the error, so that the other ranks learn it. An exception of any of them passes through the
+// trainer with the same effect.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -31,7 +31,8 @@ class Callback {
     return absl::OkStatus();
   }
 
-  // Fit alone.
+  // Fit alone. An error on any rank ends the stage on every rank, with that error ("rank 0: fit
+  // 3/5: ..."), and leaves the group as it is: how to stop early.
   virtual absl::Status OnEpochEnd(const StageInfo& stage, const EpochResult& result) {
     static_cast<void>(stage);
     static_cast<void>(result);

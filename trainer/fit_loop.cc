@@ -166,12 +166,19 @@ absl::Status FitLoop::Run() {
     if (!status.ok()) return status;
     context_.progress.Line(Describe(Label(epoch), result));
     results_.push_back(result);
-    status = on_epoch_(result);
-    if (!status.ok()) return Annotate(status, Label(epoch));
+    // Whoever stops, all ranks stop here, between two steps: nobody is left waiting in the next
+    // one, and the group stays usable.
+    const absl::Status here = Annotate(on_epoch_(result), Label(epoch));
+    status = Agree(context_.collectives, here, {});
+    known_to_all_ = !status.ok();
+    if (!status.ok()) return status;
   }
   // Equal steps from equal weights: a difference here is a broken machine, a broken backend or a
   // module that draws its own lots.
-  return VerifySameValues(context_.collectives, module_.parameters(), "fit, after the last step");
+  const absl::Status same =
+      VerifySameValues(context_.collectives, module_.parameters(), "fit, after the last step");
+  known_to_all_ = !same.ok();
+  return same;
 }
 
 absl::Status FitLoop::RunEpoch(EpochResult& result) {

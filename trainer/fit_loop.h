@@ -61,7 +61,7 @@ struct EpochResult {
 
 class FitLoop final : public StageLoop {
  public:
-  // Called at the end of each epoch. An error ends the stage.
+  // Called at the end of each epoch. An error on any rank ends the stage on all, together.
   using EpochCallback = std::function<absl::Status(const EpochResult&)>;
 
   // `validation` may be null. Borrows all that it is given, and asks the module to place its
@@ -74,6 +74,7 @@ class FitLoop final : public StageLoop {
   // that differ between ranks.
   absl::Status Prepare() override;
   absl::Status Run() override;
+  bool known_to_all() const override { return known_to_all_; }
 
   const std::vector<EpochResult>& results() const { return results_; }
 
@@ -99,6 +100,7 @@ class FitLoop final : public StageLoop {
   std::optional<Evaluator> evaluator_;
   std::optional<Sgd> sgd_;
   int64_t steps_ = 0;  // done
+  bool known_to_all_ = false;
   std::unique_ptr<Reducer> reducer_;
   std::vector<EpochResult> results_;
 };

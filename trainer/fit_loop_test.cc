@@ -335,5 +335,23 @@ TEST(FitLoopTest, TheEpochCallbackCanEndTheStage) {
   EXPECT_EQ(results.size(), 1u);
 }
 
+TEST(FitLoopTest, TheEpochCallbackOfOneRankEndsTheStageOfAllTogether) {
+  const auto statuses = RunRanks(3, [](Collectives& ranks) {
+    PlaneData train(24, kWidth);
+    LogisticModule module(kWidth);
+    const absl::Status status =
+        Fit(ranks, module, train, nullptr, Options(), [&ranks](const EpochResult& result) {
+          const bool stops = ranks.rank() == 1 && result.epoch == 2;
+          return stops ? absl::CancelledError("enough") : absl::OkStatus();
+        });
+    EXPECT_EQ(status, absl::CancelledError("rank 1: fit 2/3: enough"));
+    double one = 1;
+    return ranks.AllReduce(Buffer::Of(one), ReduceOp::kSum);
+  });
+  for (const absl::Status& status : statuses) {
+    EXPECT_TRUE(status.ok()) << "the group stays usable: " << status;
+  }
+}
+
 }  // namespace
 }  // namespace muster

@@ -32,8 +32,11 @@ class StageLoop {
   // rank, and the group stays usable, unless it is the group's own.
   virtual absl::Status Prepare() = 0;
 
-  // After Prepare. An error is this rank's alone until the group is aborted with it.
+  // After Prepare. An error is this rank's alone until the group is aborted with it, but for one
+  // that all ranks found together.
   virtual absl::Status Run() = 0;
+  // Whether Run's error was: then it is as one of Prepare.
+  virtual bool known_to_all() const { return false; }
 };
 
 // "fit 2/5, batch 17: label 12 is not in [0, 10)", with the code of `status`. OK stays OK.

@@ -1,5 +1,6 @@
 #include "muster/trainer/trainer.h"
 
+#include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,24 +24,6 @@ class Busy {
  private:
   std::atomic<bool>& flag_;
   const bool mine_;
-};
-
-// Aborts the group when an exception leaves the stage. A lease does that in its own destructor, but
-// a borrowed one may live on, and what is in flight must be woken before the loop waits for it.
-class AbortOnException {
- public:
-  AbortOnException(GroupLease& lease, absl::string_view stage) : lease_(lease), stage_(stage) {}
-  ~AbortOnException() {
-    if (armed_) lease_.Abort(absl::AbortedError(absl::StrCat("an exception left ", stage_)));
-  }
-  AbortOnException(const AbortOnException&) = delete;
-  AbortOnException& operator=(const AbortOnException&) = delete;
-  void Dismiss() { armed_ = false; }
-
- private:
-  GroupLease& lease_;
-  const absl::string_view stage_;
-  bool armed_ = true;
 };
 
 // The callbacks of one stage: what was set up is torn down in reverse, whatever happens.
@@ -70,7 +53,38 @@ class StageCallbacks {
   const std::vector<std::shared_ptr<Callback>>& callbacks_;
   const StageInfo& info_;
   size_t set_up_ = 0;
-  absl::Status outcome_ = absl::AbortedError("an exception left the stage");
+  absl::Status outcome_;
+};
+
+// Aborts the group when an exception leaves the stage. A lease does that in its own destructor, but
+// a borrowed one may live on, and what is in flight must be woken before the loop waits for it. Not
+// in the handler: an exception that nobody catches above ends the process without a destructor, and
+// then the peers and the launcher shall see its signal, not a rank that left.
+class AbortOnException {
+ public:
+  AbortOnException(GroupLease& lease, StageCallbacks& callbacks, absl::string_view stage)
+      : lease_(lease),
+        callbacks_(callbacks),
+        cause_(absl::AbortedError(absl::StrCat("an exception left ", stage))) {}
+  ~AbortOnException() {
+    if (!armed_) return;
+    callbacks_.SetOutcome(cause_);
+    lease_.Abort(cause_);
+  }
+  AbortOnException(const AbortOnException&) = delete;
+  AbortOnException& operator=(const AbortOnException&) = delete;
+
+  // What the exception says: a destructor cannot ask it.
+  void SetWhat(absl::string_view what) {
+    cause_ = absl::AbortedError(absl::StrCat(cause_.message(), ": ", what));
+  }
+  void Dismiss() { armed_ = false; }
+
+ private:
+  GroupLease& lease_;
+  StageCallbacks& callbacks_;
+  absl::Status cause_;
+  bool armed_ = true;
 };
 
 std::shared_ptr<ProgressOutput> OrLog(std::shared_ptr<ProgressOutput> output) {
@@ -197,25 +211,34 @@ absl::Status Trainer::RunStage(absl::string_view stage, MakeLoop make_loop,
 
 absl::Status Trainer::RunOn(GroupLease& lease, absl::string_view stage, MakeLoop make_loop,
                             TakeResults take_results) {
-  // In this order, so that at the end of an exception the group is aborted first, then the loop
-  // waits for what was in flight, and only then the user's callbacks run.
+  // In this order, so that after an exception, and the abort that wakes what was in flight, the
+  // loop waits for that, and only then the user's callbacks run.
   GroupCollectives collectives(*lease);
   const StageInfo info = {std::string(stage), lease->id(), lease->rank(), lease->size()};
   Progress progress(info.rank == 0 ? output_.get() : nullptr, options_.now);
   StageCallbacks callbacks(options_.callbacks, info);
   const std::unique_ptr<StageLoop> loop =
       make_loop(StageContext{collectives, progress, options_.now}, info);
-  AbortOnException guard(lease, stage);
+  AbortOnException guard(lease, callbacks, stage);
 
-  bool alone = true;  // an error that the other ranks do not know of
-  absl::Status status = callbacks.SetUp();
-  if (status.ok()) {
-    status = loop->Prepare();
-    alone = status.ok();
-    if (status.ok()) status = loop->Run();
+  absl::Status status;
+  bool known_to_all = false;
+  try {
+    status = callbacks.SetUp();
+    if (status.ok()) {
+      status = loop->Prepare();
+      known_to_all = !status.ok();
+    }
+    if (status.ok()) {
+      status = loop->Run();
+      known_to_all = loop->known_to_all();
+    }
+  } catch (const std::exception& exception) {
+    guard.SetWhat(exception.what());
+    throw;
   }
   guard.Dismiss();
-  if (!status.ok() && alone) lease.Abort(status);
+  if (!status.ok() && !known_to_all) lease.Abort(status);
   callbacks.SetOutcome(status);
   take_results(*loop, status);
   return status;

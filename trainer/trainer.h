@@ -19,8 +19,8 @@
 // each stage. When a stage fails on one rank, by an error or an exception of the module, the data
 // set or a callback, the group is aborted with that cause, so that the other ranks fail with it
 // instead of waiting; the next stage makes a new one. (A borrowed group too: its lease is then of
-// no use any more.) What all ranks find out together, such as unequal data sets, leaves the group
-// as it is.
+// no use any more.) What all ranks find out together, such as unequal data sets, weights that
+// drifted apart or an OnEpochEnd that says stop, leaves the group as it is.
 #ifndef MUSTER_TRAINER_TRAINER_H_
 #define MUSTER_TRAINER_TRAINER_H_
 

@@ -140,13 +140,14 @@ TEST(TrainerOwnershipTest, PerStageEachStageHasItsOwn) {
 TEST(TrainerOwnershipTest, EqualTrainersOnOnePoolShareOneGroupAndLeaveItThere) {
   ExpectOk(RunJob(2, [](Rank& rank) {
     for (int i = 0; i < 20; ++i) {
+      // Not after the last one: then a faster rank's pool may have ended, and the group with it.
+      EXPECT_EQ(rank.pool.LiveGroups().size(), i == 0 ? 0u : 1u);
       Trainer trainer(Options(), rank.pool);
       absl::Status status = trainer.Test(rank.module, rank.data);
       if (!status.ok()) return status;
     }
     EXPECT_EQ(rank.pool.statistics().groups_created, 1);
     EXPECT_EQ(rank.pool.statistics().groups_reused, 19);
-    EXPECT_EQ(rank.pool.LiveGroups().size(), 1u);
     return absl::OkStatus();
   }));
 }
@@ -161,6 +162,7 @@ TEST(TrainerOwnershipTest, ATrainerThatDiffersGetsItsOwnGroup) {
     if (status.ok()) status = two.Test(rank.module, rank.data);
     EXPECT_EQ(rank.pool.statistics().groups_created, 2);
     EXPECT_EQ(rank.pool.LiveGroups().size(), 2u);
+    if (status.ok()) status = one.Test(rank.module, rank.data);  // nobody leaves before all looked
     return status;
   }));
 }
@@ -177,11 +179,11 @@ TEST(TrainerOwnershipTest, ABorrowedLeaseIsNeverClosed) {
       if (status.ok()) status = trainer.Close();
       if (!status.ok()) return status;
     }
+    EXPECT_EQ(rank.pool.statistics().groups_created, 1);
+    EXPECT_EQ(rank.pool.statistics().groups_destroyed, 0);
     float value = 1;
     absl::Status status = (*mine)->AllReduce(Buffer::Of(value), ReduceOp::kSum);
     EXPECT_EQ(value, 2) << "the group outlives the trainer that borrowed it";
-    EXPECT_EQ(rank.pool.statistics().groups_created, 1);
-    EXPECT_EQ(rank.pool.statistics().groups_destroyed, 0);
     return status;
   }));
 }
@@ -359,11 +361,26 @@ TEST(TrainerFailureTest, AnExceptionPassesThroughEndsThePeersAndTearsDownInRever
     }
     return trainer.Fit(rank.module, data);
   });
-  EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1"));
-  EXPECT_THAT(statuses[0].message(), HasSubstr("an exception left fit"));
+  EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1 left: \"an exception left fit: label 17\""));
   EXPECT_THAT(log, ElementsAre("set up a for fit", "set up b for fit",
-                               "tear down b: an exception left the stage",
-                               "tear down a: an exception left the stage"));
+                               "tear down b: an exception left fit: label 17",
+                               "tear down a: an exception left fit: label 17"));
+}
+
+TEST(TrainerFailureTest, WhatIsThrownNeedNotBeAnException) {
+  class Throwing : public PlaneData {
+   public:
+    using PlaneData::PlaneData;
+    absl::Status Read(absl::Span<const int64_t>, Batch&) override { throw 17; }
+  };
+  const auto statuses = RunJob(2, [](Rank& rank) {
+    Trainer trainer(Options(), rank.pool);
+    Throwing data(16, kWidth);
+    if (rank.rank == 0) return trainer.Fit(rank.module, rank.data);
+    EXPECT_THROW(trainer.Fit(rank.module, data).IgnoreError(), int);
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(statuses[0].message(), HasSubstr("rank 1 left: \"an exception left fit\""));
 }
 
 TEST(TrainerFailureTest, AnExceptionWithABorrowedLeaseEndsThePeersToo) {
@@ -378,7 +395,57 @@ TEST(TrainerFailureTest, AnExceptionWithABorrowedLeaseEndsThePeersToo) {
     }
     return trainer.Fit(rank.module, data);
   });
-  EXPECT_THAT(statuses[0].message(), HasSubstr("an exception left fit"));
+  EXPECT_THAT(statuses[0].message(), HasSubstr("an exception left fit: label 17"));
+}
+
+// What OnEpochEnd of a rank does.
+class AtEpochEnd : public Callback {
+ public:
+  explicit AtEpochEnd(std::function<absl::Status()> act) : act_(std::move(act)) {}
+  absl::Status OnEpochEnd(const StageInfo&, const EpochResult&) override { return act_(); }
+
+ private:
+  const std::function<absl::Status()> act_;
+};
+
+// What every rank finds out at the same place is nobody's failure: the group goes on.
+void ExpectTheGroupGoesOn(const std::function<absl::Status(Rank&)>& at_epoch_end,
+                          const std::string& said) {
+  const auto statuses = RunJob(3, [&at_epoch_end](Rank& rank) {
+    TrainerOptions options = Options();
+    options.max_epochs = 1;
+    options.callbacks = {
+        std::make_shared<AtEpochEnd>([&at_epoch_end, &rank] { return at_epoch_end(rank); })};
+    absl::Status status = Trainer(options, rank.pool).Fit(rank.module, rank.data);
+    Trainer again(Options(), rank.pool);
+    EXPECT_TRUE(again.Fit(rank.module, rank.data).ok());
+    EXPECT_EQ(rank.pool.statistics().groups_created, 1);
+    EXPECT_EQ(rank.pool.statistics().groups_aborted, 0);
+    return status;
+  });
+  for (const absl::Status& status : statuses) EXPECT_THAT(status.message(), HasSubstr(said));
+}
+
+TEST(TrainerFailureTest, WeightsThatDriftedApartAreEveryRanksErrorAndTheGroupGoesOn) {
+  ExpectTheGroupGoesOn(
+      [](Rank& rank) {
+        if (rank.rank == 2) rank.module.mutable_weight()[0] += 1;
+        return absl::OkStatus();
+      },
+      "fit, after the last step: parameter weight of rank 2 differs");
+}
+
+TEST(TrainerFailureTest, AnEpochEndThatStopsOneRankStopsAllAndTheGroupGoesOn) {
+  ExpectTheGroupGoesOn(
+      [](Rank& rank) {
+        return rank.rank == 1 ? absl::CancelledError("good enough") : absl::OkStatus();
+      },
+      "rank 1: fit 1/1: good enough");
+}
+
+TEST(TrainerFailureTest, AnEpochEndThatStopsEveryRankLeavesTheGroupToo) {
+  ExpectTheGroupGoesOn([](Rank&) { return absl::CancelledError("good enough"); },
+                       "rank 0: fit 1/1: good enough");
 }
 
 TEST(TrainerFailureTest, ASetUpThatFailsUndoesTheEarlierOnesAndNamesItselfToThePeers) {

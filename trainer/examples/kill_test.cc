@@ -174,8 +174,8 @@ TEST_F(OwnCodeTest, AnExceptionThatIsCaughtAfterTheTrainerIsTheCauseOnEveryRank)
   const std::optional<OutputLine> own =
       job_->WaitForLine({"faulty_rank, rank 1: the disk is on fire"}, Patience());
   ASSERT_TRUE(own.has_value()) << job_->Transcript();
-  ASSERT_NO_FATAL_FAILURE(
-      ExpectTheOthersKnow(1, own->at, KnownBound(), {"rank 1 left: \"an exception left fit\""}));
+  ASSERT_NO_FATAL_FAILURE(ExpectTheOthersKnow(
+      1, own->at, KnownBound(), {"rank 1 left: \"an exception left fit: the disk is on fire\""}));
   ExpectTheEnd({1}, own->at, EndBound());
 }
 
