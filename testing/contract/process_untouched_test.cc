@@ -1,0 +1,171 @@
+// What lies around the library is nobody's to change (L10): the environment, the working directory,
+// the umask, what each signal does and which are blocked.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/group.h"
+#include "muster/testing/multi_rank_test.h"
+#include "muster/trainer/logistic_module.h"
+#include "muster/trainer/trainer.h"
+
+extern char** environ;
+
+namespace muster {
+namespace {
+
+std::string SignalsIn(const sigset_t& set) {
+  std::vector<int> signals;
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    if (sigismember(&set, signal) == 1) signals.push_back(signal);
+  }
+  return absl::StrJoin(signals, " ");
+}
+
+// How the C library comes back from a handler, which is no part of what the signal does: it sets
+// this whenever it sets an action.
+constexpr int kRestorer = 0x04000000;
+
+// What is found where, by name: so that a difference names itself.
+std::map<std::string, std::string> Surroundings() {
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    found[absl::StrCat("variable ", text.substr(0, text.find('=')))] = text;
+  }
+  found["working directory"] = std::filesystem::current_path().string();
+  std::ifstream status("/proc/self/status");  // asking umask() would change it
+  for (std::string line; std::getline(status, line);) {
+    if (absl::StartsWith(line, "Umask:")) found["umask"] = line;
+  }
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction action = {};
+    if (sigaction(signal, nullptr, &action) != 0) continue;
+    const auto handler = (action.sa_flags & SA_SIGINFO) != 0
+                             ? reinterpret_cast<uintptr_t>(action.sa_sigaction)
+                             : reinterpret_cast<uintptr_t>(action.sa_handler);
+    found[absl::StrCat("action of signal ", signal)] =
+        absl::StrCat("handler ", handler, ", flags ", action.sa_flags & ~kRestorer, ", blocks ",
+                     SignalsIn(action.sa_mask));
+  }
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  found["blocked signals"] = SignalsIn(blocked);
+  return found;
+}
+
+class ProcessUntouchedTest : public testing::MultiRankTest {
+ protected:
+  // The test's own process: `life` begins and ends in it.
+  void ExpectUntouchedBy(const std::function<void(GroupPool&, const GroupSpec&)>& life) {
+    const std::map<std::string, std::string> before = Surroundings();
+    ASSERT_EQ(before.count("umask"), 1u) << "/proc/self/status names none";
+    {
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<GroupPool> mine,
+                           GroupPool::FromEnvironment(pool_options()));
+      GroupSpec group = spec();
+      group.name = "life";
+      life(*mine, group);
+      EXPECT_EQ(Surroundings(), before) << "while the pool is there";
+    }
+    EXPECT_EQ(Surroundings(), before);
+  }
+};
+
+TEST_F(ProcessUntouchedTest, TheWholeLifeOfAGroupChangesNothingAroundIt) {
+  ExpectUntouchedBy([this](GroupPool& pool, const GroupSpec& group) {
+    ASSERT_OK_AND_ASSIGN(GroupLease lease, pool.Acquire(group));
+    float value = 1;
+    ASSERT_OK(lease->AllReduce(Buffer::Of(value), ReduceOp::kSum));
+    EXPECT_EQ(value, world_size());
+    {
+      TrainerOptions options;
+      options.batch_size = 8;
+      options.group = group;
+      LogisticModule module(4);
+      PlaneData data(64, 4);
+      Trainer trainer(options, pool);
+      ASSERT_OK(trainer.Fit(module, data, data));
+      ASSERT_OK(trainer.Test(module, data));
+    }
+    ASSERT_OK(lease.Close());
+    ASSERT_OK(pool.Close(group.close_timeout));
+  });
+}
+
+TEST_F(ProcessUntouchedTest, AnAbortedGroupChangesNothingEither) {
+  ExpectUntouchedBy([this](GroupPool& pool, const GroupSpec& group) {
+    ASSERT_OK_AND_ASSIGN(GroupLease lease, pool.Acquire(group));
+    if (rank() == 0) {
+      lease.Abort(absl::CancelledError("enough"));
+    } else {
+      float value = 1;
+      EXPECT_FALSE(lease->AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
+    }
+  });
+}
+
+// The two above would see a change of any kind.
+TEST_F(ProcessUntouchedTest, EveryChangeWouldBeSeen) {
+  const std::map<std::string, std::string> before = Surroundings();
+  const auto expect_seen = [&before](const std::string& name) {
+    const std::map<std::string, std::string> now = Surroundings();
+    std::set<std::string> changed;
+    for (const auto& [key, value] : now) {
+      const auto was = before.find(key);
+      if (was == before.end() || was->second != value) changed.insert(key);
+    }
+    EXPECT_THAT(changed, ::testing::ElementsAre(name));
+  };
+
+  ASSERT_EQ(setenv("MUSTER_UNTOUCHED", "1", 1), 0);
+  expect_seen("variable MUSTER_UNTOUCHED");
+  ASSERT_EQ(unsetenv("MUSTER_UNTOUCHED"), 0);
+
+  const std::string folder = std::filesystem::current_path().string();
+  ASSERT_EQ(chdir("/"), 0);
+  expect_seen("working directory");
+  ASSERT_EQ(chdir(folder.c_str()), 0);
+
+  const mode_t mask = umask(0);
+  umask(mask ^ 01);
+  expect_seen("umask");
+  umask(mask);
+
+  struct sigaction was = {};
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  ASSERT_EQ(sigaction(SIGPIPE, &ignore, &was), 0);
+  expect_seen(absl::StrCat("action of signal ", SIGPIPE));
+  ASSERT_EQ(sigaction(SIGPIPE, &was, nullptr), 0);
+
+  sigset_t usr2;
+  sigemptyset(&usr2);
+  sigaddset(&usr2, SIGUSR2);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &usr2, nullptr), 0);
+  expect_seen("blocked signals");
+  ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &usr2, nullptr), 0);
+
+  EXPECT_EQ(Surroundings(), before);
+}
+
+}  // namespace
+}  // namespace muster
