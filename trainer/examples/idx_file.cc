@@ -1,6 +1,9 @@
 #include "muster/trainer/examples/idx_file.h"
 
 #define ZLIB_CONST  // zlib reads its input and says so
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -15,9 +18,14 @@
 namespace muster {
 namespace {
 
-// More than any data set of this format has: a damaged header must not take the machine's memory.
+// More than any data set of this format has: a wrong path or a damaged header must not take the
+// machine's memory.
 constexpr int64_t kMaxValues = int64_t{1} << 30;
+constexpr int64_t kMaxPackedBytes = int64_t{1} << 30;
+// What deflate can make of one byte: https://zlib.net/zlib_tech.html, "Maximum Compression Factor".
+constexpr int64_t kMaxRatio = 1032;
 constexpr uint8_t kUnsignedBytes = 8;
+constexpr char kRemedy[] = "give the folder of the four Fashion-MNIST files";
 
 absl::Status Damaged(const std::string& path, const std::string& what) {
   return absl::DataLossError(absl::StrCat(
@@ -28,22 +36,35 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+  const auto failed = [&path](const char* what, int error) {
+    return absl::Status(
+        absl::ErrnoToStatusCode(error),
+        absl::StrCat(path, ": cannot ", what, ": ", std::strerror(error), ": ", kRemedy));
+  };
+  // Without O_NONBLOCK a FIFO would wait for somebody who writes.
+  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return failed("open", errno);
+  const std::unique_ptr<std::FILE, Close> file(fdopen(fd, "rb"));
   if (file == nullptr) {
     const int error = errno;
-    return absl::Status(absl::ErrnoToStatusCode(error),
-                        absl::StrCat(path, ": cannot open: ", std::strerror(error),
-                                     ": give the folder of the four Fashion-MNIST files"));
+    close(fd);
+    return failed("open", error);
   }
-  std::string content;
-  char block[1 << 16];
-  size_t got;
-  while ((got = std::fread(block, 1, sizeof(block), file.get())) > 0) content.append(block, got);
-  if (std::ferror(file.get()) != 0) {
-    const int error = errno;
-    return absl::Status(absl::ErrnoToStatusCode(error),
-                        absl::StrCat(path, ": cannot read: ", std::strerror(error)));
+  struct stat info;
+  if (fstat(fd, &info) != 0) return failed("read", errno);
+  if (S_ISDIR(info.st_mode)) return failed("read", EISDIR);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a device, a pipe or a socket and no file: ", kRemedy));
   }
+  if (info.st_size > kMaxPackedBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", info.st_size,
+                                                   " bytes and at most ", kMaxPackedBytes,
+                                                   " are read: ", kRemedy));
+  }
+  std::string content(static_cast<size_t>(info.st_size), '\0');
+  content.resize(std::fread(content.data(), 1, content.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return failed("read", errno);
   return content;
 }
 
@@ -119,6 +140,11 @@ absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path, int dimensions) {
     }
   }
   const int64_t expected = static_cast<int64_t>(header.size()) + count;
+  const int64_t packed_bytes = static_cast<int64_t>(packed->size());
+  if (expected > packed_bytes * kMaxRatio) {
+    return Damaged(path, absl::StrCat("claims ", count, " values, which ", packed_bytes,
+                                      " bytes of gzip cannot hold"));
+  }
   array.values.resize(count);
   got = inflater.Read(array.values.data(), count);
   if (!got.ok()) return got.status();

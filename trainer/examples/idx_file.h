@@ -20,8 +20,10 @@ struct IdxArray {
 };
 
 // The array of the gzip file `path`, which must have `dimensions` dimensions. Errors name the file,
-// what was seen and what to do. NotFound: there is no such file; DataLoss: it is no gzip file,
-// damaged, cut short, longer than its header says, of another kind or of other dimensions.
+// what was seen and what to do. NotFound: there is no such file; InvalidArgument: it is a device, a
+// pipe or a socket, or larger than 1 GiB; DataLoss: it is no gzip file, damaged, cut short, longer
+// than its header says, of another kind or of other dimensions. Takes no more memory than the file
+// can fill.
 absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path, int dimensions);
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 #include "muster/trainer/examples/idx_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -129,6 +130,38 @@ TEST(IdxFileTest, AHeaderThatClaimsTooMuchTakesNoMemory) {
   bytes.append(12, '\x7f');
   EXPECT_THAT(Damage(Gzip(bytes), 3), HasSubstr("has extent 2139062143 in dimension 0"));
   EXPECT_THAT(Damage(Gzip(IdxBytes({0, 3}, {})), 2), HasSubstr("has extent 0 in dimension 0"));
+  const std::string packed = Gzip(IdxBytes({int64_t{1} << 30}, {}));
+  EXPECT_THAT(Damage(packed, 1), HasSubstr(absl::StrCat("claims 1073741824 values, which ",
+                                                        packed.size(), " bytes of gzip cannot")));
+}
+
+// Zeros pack as well as anything can.
+TEST(IdxFileTest, TheBestPackedFileIsReadAllTheSame) {
+  const std::vector<uint8_t> zeros(1 << 24, 0);
+  const absl::StatusOr<IdxArray> array = ReadIdxFile(File(Gzip(IdxBytes({1 << 24}, zeros))), 1);
+  ASSERT_TRUE(array.ok()) << array.status();
+  EXPECT_EQ(array->values, zeros);
+}
+
+TEST(IdxFileTest, WhatIsNoFileIsRefusedAtOnce) {
+  const std::string fifo = absl::StrCat(::testing::TempDir(), "/fifo.gz");
+  unlink(fifo.c_str());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, std::string("/dev/zero")}) {
+    const absl::Status status = ReadIdxFile(path, 1).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(status.message(), HasSubstr(absl::StrCat(path, ": is a device, a pipe")));
+  }
+}
+
+TEST(IdxFileTest, AFileThatIsTooLargeIsNotRead) {
+  const std::string path = File("");
+  constexpr int64_t kBytes = (int64_t{1} << 30) + 1;  // holes
+  ASSERT_EQ(truncate(path.c_str(), kBytes), 0);
+  const absl::Status status = ReadIdxFile(path, 1).status();
+  unlink(path.c_str());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(status.message(), HasSubstr(absl::StrCat("has ", kBytes, " bytes")));
 }
 
 }  // namespace
