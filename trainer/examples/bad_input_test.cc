@@ -108,7 +108,7 @@ class BadInputTest : public ::testing::Test {
     return std::make_unique<ExampleJob>(place_, std::move(command), variables);
   }
 
-  // A rank that nobody launched but the user.
+  // A rank that nobody launched but the user. The last of equal flags counts.
   std::unique_ptr<ExampleJob> StartByHand(const std::string& rank, const std::string& world_size,
                                           int port, std::vector<std::string> more = {kLongSetup}) {
     std::vector<std::string> command = {Example(), absl::StrCat("--data=", GoodData()),
@@ -231,19 +231,40 @@ TEST_F(BadInputTest, AVariableThatMakesNoSenseIsNamedWithItsValueAndTheFormExpec
 // --- Flags
 
 TEST_F(BadInputTest, ANumberThatMakesNoSenseIsNamedWithItsValueAndWhatIsAccepted) {
-  const std::vector<std::string> flags = {
-      "--ranks=0",  "--ranks=-1", "--ranks=two",       "--epochs=0",
-      "--epochs=x", "--epochs=",  "--setup_timeout=0", "--heartbeat_timeout=soon"};
+  const std::vector<std::string> flags = {"--ranks=0",         "--ranks=-1",
+                                          "--ranks=two",       "--epochs=0",
+                                          "--epochs=x",        "--epochs=",
+                                          "--setup_timeout=0", "--heartbeat_timeout=soon",
+                                          "--batch_size=0",    "--lr=-1",
+                                          "--lr=nan",          "--momentum=1",
+                                          "--momentum=-0.1",   "--group_lifetime=ever"};
   for (const std::string& flag : flags) {
     SCOPED_TRACE(flag);
     const std::string name = flag.substr(2, flag.find('=') - 2);
     const std::string value = flag.substr(flag.find('=') + 1);
     const auto job = Start({Example(), absl::StrCat("--data=", GoodData()), flag});
-    ExpectFails(*job, {absl::StrCat("'", value, "'"), name, "; give a "});
+    ExpectFails(*job, {absl::StrCat("'", value, "'"), name, "; give "});
     EXPECT_THAT(job->Output(), Not(HasSubstr("fit 1/"))) << "training began";
   }
   const auto none = Start({Muster(), "run", "-n", "0", "--", Example()});
   ExpectFails(*none, {"-n is \"0\"", "from 1 to"});
+  ExpectNothingLeft();
+}
+
+TEST_F(BadInputTest, WhatIsNoFlagIsNamed) {
+  const std::string data = absl::StrCat("--data=", GoodData());
+  const auto unknown = Start({Example(), data, "--rank=2"});
+  ExpectFails(*unknown, {"Unknown command line flag 'rank'"});
+  const auto extra = Start({Example(), data, "extra"});
+  ExpectFails(*extra, {"'extra' is no flag", "--help"});
+  ExpectNothingLeft();
+}
+
+TEST_F(BadInputTest, AReportThatCannotBeWrittenIsSaidBeforeTraining) {
+  const auto job =
+      Start({Example(), absl::StrCat("--data=", GoodData()), "--report=/nonexistent/report.json"});
+  ExpectFails(*job, {"--report=/nonexistent/report.json", "give a file"});
+  EXPECT_THAT(job->Output(), Not(HasSubstr("fit 1/"))) << "training began";
   ExpectNothingLeft();
 }
 
@@ -304,8 +325,44 @@ TEST_F(BadInputTest, DataThatOneRankLacksEndsTheOthersToo) {
                           "exec \"$1\" --data=\"$2\" --setup_timeout=10m",
                           "sh", Example(), GoodData()});
   ExpectFails(*job, {"[1] ", "--data=/nonexistent", "cannot read"});
-  ExpectFails(*job, {"[0] ", "rank 1 was lost: exited with code 1"});
+  ExpectFails(*job, {"[0] ", "rank 1 left: \"--data=/nonexistent: cannot read"});
   ExpectNothingLeft();
+}
+
+// Nobody reaps these ranks but the user: the others learn it from the one that cannot go on, the
+// store's host or not.
+TEST_F(BadInputTest, WhatOneRankStartedByHandLacksEndsTheOthersAtOnceWithTheReason) {
+  const std::string broken = absl::StrCat(::testing::TempDir(), "/broken data");
+  mkdir(broken.c_str(), 0755);
+  WriteImageFiles(broken, 240, 40);
+  WriteFile(absl::StrCat(broken, "/t10k-labels-idx1-ubyte.gz"), "<html>404</html>");
+  struct Case {
+    std::string flag;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {"--data=/nonexistent", "--data=/nonexistent: cannot read train-images"},
+      {absl::StrCat("--data=", broken), "t10k-labels-idx1-ubyte.gz: not a sound gzip file"},
+      {"--report=/nonexistent/r.json", "--report=/nonexistent/r.json"},
+      {"--backend=carrier-pigeon", "carrier-pigeon"},
+  };
+  for (const Case& one : cases) {
+    for (const int lacking : {0, 1}) {
+      SCOPED_TRACE(absl::StrCat(one.flag, " on rank ", lacking));
+      const int port = FreePort();
+      std::vector<std::unique_ptr<ExampleJob>> ranks;
+      for (const int rank : {0, 1, 2}) {
+        std::vector<std::string> more = {kLongSetup};
+        if (rank == lacking) more.push_back(one.flag);
+        ranks.push_back(StartByHand(absl::StrCat(rank), "3", port, more));
+      }
+      for (const int rank : {0, 1, 2}) {
+        ExpectFails(*ranks[rank], {absl::StrCat("fashion_mnist, rank ", rank, ": "), one.said,
+                                   rank == lacking ? "" : absl::StrCat("rank ", lacking)});
+      }
+      ExpectNothingLeft();
+    }
+  }
 }
 
 // --- Programs

@@ -58,8 +58,9 @@ std::vector<std::string> EntriesOf(const ExampleJob::Variables& more, const JobP
     variables.erase(name);
     variables.erase(absl::StrCat("MUSTER_", name));
   }
-  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "MUSTER_STORE", "MUSTER_TOKEN_FILE",
-                           "MUSTER_FAULTS", "BUILD_WORKING_DIRECTORY"}) {
+  for (const char* name :
+       {"MASTER_ADDR", "MASTER_PORT", "MUSTER_STORE", "MUSTER_TOKEN_FILE", "MUSTER_FAULTS",
+        "MUSTER_TERMINAL", "BUILD_WORKING_DIRECTORY", "COLUMNS"}) {
     variables.erase(name);
   }
   variables["TMPDIR"] = place.temporary_folder();
@@ -108,26 +109,36 @@ std::vector<std::string> JobPlace::Left() const {
 
 ExampleJob::ExampleJob(const JobPlace& place, std::vector<std::string> command, Variables variables)
     : command_(std::move(command)), started_(MonotonicNow()) {
+  int ends[2];
+  Require(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
+  fd_ = ends[0];
+  Start(place, variables, ends[1]);
+}
+
+ExampleJob::ExampleJob(const JobPlace& place, std::vector<std::string> command,
+                       PseudoTerminal terminal)
+    : command_(std::move(command)), fd_(terminal.ReleaseScreen()), started_(MonotonicNow()) {
+  Start(place, {}, terminal.ReleaseProgram());
+}
+
+void ExampleJob::Start(const JobPlace& place, const Variables& variables, int output) {
   const std::vector<std::string> entries = EntriesOf(variables, place);
   const std::vector<char*> arguments = Pointers(command_);
   const std::vector<char*> environment = Pointers(entries);
-  int ends[2];
-  Require(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
   pid_ = fork();
   Require(pid_ >= 0, "fork");
   if (pid_ == 0) {
     setpgid(0, 0);
     const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (dup2(null, STDIN_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0 ||
-        dup2(ends[1], STDERR_FILENO) < 0) {
+    if (dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(output, STDERR_FILENO) < 0) {
       _exit(99);
     }
     execve(arguments[0], arguments.data(), environment.data());
     _exit(98);
   }
   setpgid(pid_, pid_);  // by whoever comes first, so that it is done when this returns
-  close(ends[1]);
-  fd_ = ends[0];
+  close(output);
 }
 
 ExampleJob::~ExampleJob() {
@@ -200,6 +211,7 @@ void ExampleJob::ReadSome(absl::Time until) {
   } else if (count == 0 || errno != EINTR) {
     close(fd_);
     fd_ = -1;
+    ended_with_a_line_ = partial_.empty();
     if (!partial_.empty()) TakeLines("\n");
   }
 }

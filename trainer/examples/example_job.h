@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/core/launch/process_tree.h"
+#include "muster/trainer/examples/pseudo_terminal.h"
 
 namespace muster {
 
@@ -62,6 +63,8 @@ class ExampleJob {
   // `variables` come on top of this process's environment, without what a launcher around this test
   // may have set. Aborts the test's process when there are no pipes or processes left.
   ExampleJob(const JobPlace& place, std::vector<std::string> command, Variables variables = {});
+  // With both streams on `terminal`.
+  ExampleJob(const JobPlace& place, std::vector<std::string> command, PseudoTerminal terminal);
   // Kills it if it runs.
   ~ExampleJob();
   ExampleJob(const ExampleJob&) = delete;
@@ -84,10 +87,14 @@ class ExampleJob {
   const std::vector<OutputLine>& lines() const { return lines_; }
   // The lines, one below the other.
   std::string Output() const;
+  // Whether the last byte ended a line. Once it has ended.
+  bool ended_with_a_line() const { return ended_with_a_line_; }
   // The command, every line with its time, and how it ended: for messages of failed tests.
   std::string Transcript() const;
 
  private:
+  // With both streams on the descriptor `output`, which it closes.
+  void Start(const JobPlace& place, const Variables& variables, int output);
   // Reads what is there, or waits for it until `until`; finds out when the output has ended.
   void ReadSome(absl::Time until);
   void TakeLines(absl::string_view bytes);
@@ -97,6 +104,7 @@ class ExampleJob {
   pid_t pid_ = -1;
   int fd_ = -1;  // of the output; -1 once it has ended
   std::string partial_;
+  bool ended_with_a_line_ = true;
   std::vector<OutputLine> lines_;
   absl::Time started_;
   std::optional<int> code_;

@@ -24,6 +24,8 @@
 #include "absl/time/time.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/fault/fault.h"
+#include "muster/core/group/group_lease.h"
+#include "muster/core/group/group_pool.h"
 #include "muster/core/launch/launcher.h"
 #include "muster/core/launch/output_sink.h"
 #include "muster/core/launch/program.h"
@@ -83,7 +85,7 @@ absl::StatusOr<std::string> ThisProgram() {
   return std::string(path, static_cast<size_t>(length));
 }
 
-// What can be wrong before anything starts.
+// What can be wrong before anything starts. Gives the folder of the data.
 absl::StatusOr<std::string> CheckFlags(const Environment& environment, const std::string& program) {
   const std::string backend = absl::GetFlag(FLAGS_backend);
   if (backend != "auto") {
@@ -92,14 +94,9 @@ absl::StatusOr<std::string> CheckFlags(const Environment& environment, const std
       return absl::Status(found.code(), absl::StrCat("--backend=", backend, ": ", found.message()));
     }
   }
-  const std::string report = UsersPath(environment, absl::GetFlag(FLAGS_report));
   if (!absl::GetFlag(FLAGS_report).empty()) {
-    const std::string folder =
-        report.find('/') == std::string::npos ? "." : report.substr(0, report.rfind('/') + 1);
-    if (access(folder.c_str(), W_OK) != 0) {
-      return absl::NotFoundError(
-          absl::StrCat("--report=", report, ": its folder is not there or not ours to write to"));
-    }
+    absl::Status report = CheckReport(UsersPath(environment, absl::GetFlag(FLAGS_report)));
+    if (!report.ok()) return report;
   }
   if (absl::GetFlag(FLAGS_data).empty()) return FindBundledData(environment, program);
   const std::string folder = UsersPath(environment, absl::GetFlag(FLAGS_data));
@@ -127,26 +124,45 @@ TrainerOptions MakeOptions(const Environment& environment, const World& world) {
   return options;
 }
 
-// Fit, validate, test; then the end of the group. The report is this rank's.
-absl::StatusOr<Report> Train(const Environment& environment, const World& world,
-                             const std::string& data_folder) {
-  absl::StatusOr<ImageData> images = ImageData::Load(data_folder, ImageData::Part::kTrain);
-  if (!images.ok()) return images.status();
-  absl::StatusOr<ImageData> test = ImageData::Load(data_folder, ImageData::Part::kTest);
+struct Images {
+  ImageData train;
+  ImageData test;
+};
+
+absl::StatusOr<Images> LoadImages(const Environment& environment, const std::string& program) {
+  absl::StatusOr<std::string> folder = CheckFlags(environment, program);
+  if (!folder.ok()) return folder.status();
+  absl::StatusOr<ImageData> train = ImageData::Load(*folder, ImageData::Part::kTrain);
+  if (!train.ok()) return train.status();
+  absl::StatusOr<ImageData> test = ImageData::Load(*folder, ImageData::Part::kTest);
   if (!test.ok()) return test.status();
-  const int64_t held_back = images->size() / kValidationShare;
-  Subset train(*images, 0, images->size() - held_back);
-  Subset validation(*images, images->size() - held_back, held_back);
+  return Images{*std::move(train), *std::move(test)};
+}
+
+// Joins the job only to leave it with `why`: the other ranks wait for this one in their first
+// stage, and end with the reason instead of their timeout.
+void LeaveWith(const absl::Status& why, const TrainerOptions& options) {
+  absl::StatusOr<std::unique_ptr<GroupPool>> pool = GroupPool::Create(*options.world, options.pool);
+  if (!pool.ok()) return;  // nobody to tell
+  absl::StatusOr<GroupLease> group = (*pool)->Acquire(options.group);
+  if (group.ok()) group->Abort(why);
+}
+
+// Fit, validate, test; then the end of the group. The report is this rank's.
+absl::StatusOr<Report> Train(TrainerOptions options, Images& images) {
+  const int64_t held_back = images.train.size() / kValidationShare;
+  Subset train(images.train, 0, images.train.size() - held_back);
+  Subset validation(images.train, images.train.size() - held_back, held_back);
   Mlp<float> module(MlpShape{ImageData::kPixels, 256, ImageData::kClasses},
                     absl::GetFlag(FLAGS_seed));
 
   const ProcessHoldings baseline = ProcessHoldings::Now();
   Report report;
   {
-    Trainer trainer(MakeOptions(environment, world));
+    Trainer trainer(std::move(options));
     absl::Status status = trainer.Fit(module, train, validation);
     if (status.ok()) status = trainer.Validate(module, validation);
-    if (status.ok()) status = trainer.Test(module, *test);
+    if (status.ok()) status = trainer.Test(module, images.test);
     if (status.ok()) status = trainer.Close();
     if (!status.ok()) return status;
 
@@ -169,14 +185,21 @@ absl::StatusOr<Report> Train(const Environment& environment, const World& world,
   return report;
 }
 
-int RunRank(const Environment& environment, const std::string& data_folder) {
+int RunRank(const Environment& environment, const std::string& program) {
   // The trainer is given its world, so nobody else looks at what a test arms here.
   absl::Status faults = ArmFaultsFromEnvironment(environment);
   if (!faults.ok()) return Fail("fashion_mnist", faults);
   absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return Fail("fashion_mnist", world.status());
   const std::string who = absl::StrCat("fashion_mnist, rank ", world->rank);
-  absl::StatusOr<Report> report = Train(environment, *world, data_folder);
+  const TrainerOptions options = MakeOptions(environment, *world);
+  absl::StatusOr<Images> images = LoadImages(environment, program);
+  if (!images.ok()) {
+    const int code = Fail(who, images.status());
+    if (world->size > 1) LeaveWith(images.status(), options);
+    return code;
+  }
+  absl::StatusOr<Report> report = Train(options, *images);
   if (!report.ok()) return Fail(who, report.status());
 
   GroupSpec spec;
@@ -230,12 +253,12 @@ int Main(int argc, char** argv) {
   const Environment environment = Environment::OfProcess();
   const absl::StatusOr<std::string> program = ThisProgram();
   if (!program.ok()) return Fail("fashion_mnist", program.status());
-  const absl::StatusOr<std::string> data_folder = CheckFlags(environment, *program);
-  if (!data_folder.ok()) return Fail("fashion_mnist", data_folder.status());
   // One rank alone needs no launcher, and keeps the terminal to itself.
   if (StartedByLauncher(environment) || absl::GetFlag(FLAGS_ranks).value == 1) {
-    return RunRank(environment, *data_folder);
+    return RunRank(environment, *program);
   }
+  const absl::StatusOr<std::string> data_folder = CheckFlags(environment, *program);
+  if (!data_folder.ok()) return Fail("fashion_mnist", data_folder.status());
   return Launch(environment, *program, argc, argv, *data_folder);
 }
 

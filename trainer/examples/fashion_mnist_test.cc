@@ -1,19 +1,25 @@
-// The example as a user runs it: what it prints, what it reports, and what it says to those who
-// mistype. On small data, which is learnt in a moment.
+// The example as a user runs it: what it prints and what it reports. On small data, which is learnt
+// in a moment. What a user can get wrong: bad_input_test.cc.
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/trainer/examples/example_job.h"
 #include "muster/trainer/examples/idx_writer.h"
+#include "muster/trainer/examples/pseudo_terminal.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -21,30 +27,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
-
-struct Outcome {
-  int code = -1;       // of the exit; 128 + signal
-  std::string output;  // both streams
-};
-
-// Single quotes keep spaces; none of our arguments has a quote.
-Outcome RunProgram(const std::vector<std::string>& arguments, const std::string& variables = "") {
-  const std::string program =
-      absl::StrCat(std::getenv("TEST_SRCDIR"), "/", std::getenv("TEST_WORKSPACE"),
-                   "/trainer/examples/fashion_mnist");
-  std::string command = absl::StrCat(variables, " '", program, "'");
-  for (const std::string& argument : arguments) absl::StrAppend(&command, " '", argument, "'");
-  Outcome outcome;
-  std::FILE* pipe = popen(absl::StrCat(command, " 2>&1").c_str(), "re");
-  if (pipe == nullptr) return outcome;
-  char block[4096];
-  size_t got;
-  while ((got = std::fread(block, 1, sizeof(block), pipe)) > 0) outcome.output.append(block, got);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
-}
 
 class FashionMnistTest : public ::testing::Test {
  protected:
@@ -55,23 +39,42 @@ class FashionMnistTest : public ::testing::Test {
     WriteImageFiles(folder_, 600, 100);
     report_ = absl::StrCat(folder_, "/report.json");
   }
-  std::string data() const { return absl::StrCat("--data=", folder_); }
+
+  std::vector<std::string> Command(const std::vector<std::string>& more) const {
+    std::vector<std::string> command = {ProgramFile("trainer/examples/fashion_mnist"),
+                                        absl::StrCat("--data=", folder_)};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  static std::optional<int> End(ExampleJob& job) {
+    return job.WaitForEnd(TimeoutScale() * absl::Seconds(60));
+  }
+
+  // Ends well and leaves nothing but its report.
+  void RunToTheEnd(std::vector<std::string> more) {
+    more.push_back(absl::StrCat("--report=", report_));
+    ExampleJob job(place_, Command(more));
+    ASSERT_EQ(End(job), 0) << job.Transcript();
+    EXPECT_THAT(place_.Left(), IsEmpty());
+    output_ = job.Output();
+  }
+
   nlohmann::json Report() const { return nlohmann::json::parse(std::ifstream(report_)); }
 
+  JobPlace place_;
   std::string folder_;
   std::string report_;
+  std::string output_;
 };
 
 TEST_F(FashionMnistTest, TwoRanksTrainOnOneGroupAndLeaveNothing) {
   for (const char* backend : {"auto", "reference"}) {
-    const Outcome outcome =
-        RunProgram({data(), "--epochs=3", "--batch_size=10", absl::StrCat("--backend=", backend),
-                    absl::StrCat("--report=", report_)});
-    ASSERT_EQ(outcome.code, 0) << outcome.output;
-    EXPECT_THAT(outcome.output,
-                AllOf(HasSubstr("fit 3/3: loss"), HasSubstr("validate: loss"),
-                      HasSubstr("test: loss"), HasSubstr("group train: created once"),
-                      HasSubstr("reused 2 times"), HasSubstr("left: nothing")));
+    ASSERT_NO_FATAL_FAILURE(
+        RunToTheEnd({"--epochs=3", "--batch_size=10", absl::StrCat("--backend=", backend)}));
+    EXPECT_THAT(output_, AllOf(HasSubstr("fit 3/3: loss"), HasSubstr("validate: loss"),
+                               HasSubstr("test: loss"), HasSubstr("group train: created once"),
+                               HasSubstr("reused 2 times"), HasSubstr("left: nothing"),
+                               Not(HasSubstr("\r"))));
     const nlohmann::json report = Report();
     EXPECT_GE(report["test_accuracy"], 0.9) << report;
     EXPECT_EQ(report["epochs"], 3);
@@ -87,9 +90,7 @@ TEST_F(FashionMnistTest, TwoRanksTrainOnOneGroupAndLeaveNothing) {
 }
 
 TEST_F(FashionMnistTest, PerStageThereAreThreeGroups) {
-  const Outcome outcome = RunProgram(
-      {data(), "--epochs=1", "--group_lifetime=stage", absl::StrCat("--report=", report_)});
-  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  ASSERT_NO_FATAL_FAILURE(RunToTheEnd({"--epochs=1", "--group_lifetime=stage"}));
   EXPECT_EQ(Report()["groups_created"], 3);
   EXPECT_EQ(Report()["groups_reused"], 0);
   EXPECT_EQ(Report()["left"]["groups"], 0);
@@ -97,59 +98,43 @@ TEST_F(FashionMnistTest, PerStageThereAreThreeGroups) {
 
 TEST_F(FashionMnistTest, OneRankAndFourRanksWork) {
   for (const char* ranks : {"--ranks=1", "--ranks=4"}) {
-    const Outcome outcome =
-        RunProgram({data(), "--epochs=1", ranks, absl::StrCat("--report=", report_)});
-    ASSERT_EQ(outcome.code, 0) << outcome.output;
+    ASSERT_NO_FATAL_FAILURE(RunToTheEnd({"--epochs=1", ranks}));
     EXPECT_EQ(Report()["groups_created"], 1);
     EXPECT_EQ(Report()["left"]["fds"], 0);
   }
 }
 
-// Each ends at once, not with 0, and says what was seen and what to do.
-TEST_F(FashionMnistTest, WhatIsMistypedIsNamedWithItsValueAndARemedy) {
-  struct Case {
-    std::vector<std::string> arguments;
-    std::vector<std::string> said;
-  };
-  const std::vector<Case> cases = {
-      {{data(), "--ranks=0"}, {"'0'", "ranks", "give a whole number from 1"}},
-      {{data(), "--ranks=-1"}, {"'-1'", "ranks", "give a whole number from 1"}},
-      {{data(), "--epochs=0"}, {"'0'", "epochs", "give a whole number from 1"}},
-      {{data(), "--epochs=x"}, {"'x'", "epochs", "give a whole number from 1"}},
-      {{data(), "--batch_size=0"}, {"'0'", "batch_size"}},
-      {{data(), "--lr=-1"}, {"'-1'", "lr", "greater than 0"}},
-      {{data(), "--momentum=1"}, {"'1'", "momentum", "less than 1"}},
-      {{data(), "--group_lifetime=for_ever"}, {"'for_ever'", "group_lifetime", "trainer", "stage"}},
-      {{data(), "--rank=2"}, {"rank"}},
-      {{data(), "extra"}, {"'extra' is no flag", "--help"}},
-      {{data(), "--backend=carrier-pigeon"},
-       {"--backend=carrier-pigeon", "carrier-pigeon", "reference"}},
-      {{"--data=/nonexistent"}, {"--data=/nonexistent", "train-images-idx3-ubyte.gz"}},
-      {{data(), "--report=/nonexistent/r.json"}, {"--report=/nonexistent/r.json", "folder"}},
-  };
-  for (const Case& one : cases) {
-    SCOPED_TRACE(absl::StrJoin(one.arguments, " "));
-    const Outcome outcome = RunProgram(one.arguments);
-    EXPECT_NE(outcome.code, 0);
-    for (const std::string& text : one.said) EXPECT_THAT(outcome.output, HasSubstr(text));
-    EXPECT_THAT(outcome.output, Not(HasSubstr("fit 1/"))) << "nothing was started";
+TEST_F(FashionMnistTest, AReportThatTheDiskHasNoRoomForFailsTheRun) {
+  ExampleJob job(place_, Command({"--epochs=1", "--ranks=1", "--report=/dev/full"}));
+  EXPECT_EQ(End(job), 1) << job.Transcript();
+  EXPECT_THAT(job.Output(), HasSubstr("--report=/dev/full: cannot write: No space left on device"));
+}
+
+// The bar of rank 0 comes through the launcher inside.
+TEST_F(FashionMnistTest, OnATerminalTwoRanksDrawABarAndLeaveWholeLines) {
+  constexpr int kColumns = 80;
+  absl::StatusOr<PseudoTerminal> terminal = PseudoTerminal::Open(kColumns);
+  if (!terminal.ok()) GTEST_SKIP() << terminal.status();
+  ExampleJob job(place_, Command({"--epochs=2", "--batch_size=2"}), *std::move(terminal));
+  ASSERT_EQ(End(job), 0) << job.Transcript();
+  EXPECT_TRUE(job.ended_with_a_line()) << job.Transcript();
+  bool drawn = false;
+  for (const OutputLine& line : job.lines()) {
+    // What a carriage return ends was on the screen, what stands behind the last one stays there.
+    for (absl::string_view rest = line.text; !rest.empty();) {
+      const absl::string_view shown = rest.substr(0, rest.find('\r'));
+      rest.remove_prefix(std::min(shown.size() + 1, rest.size()));
+      if (absl::StartsWith(shown, "[0] fit 1/2 [") && absl::StrContains(shown, "/138  loss ")) {
+        drawn = true;
+        EXPECT_LT(shown.size(), size_t{kColumns}) << shown;
+      }
+      if (rest.empty()) {
+        EXPECT_THAT(std::string(shown), Not(HasSubstr("fit 1/2 ["))) << "a bar stayed";
+      }
+    }
   }
-}
-
-TEST_F(FashionMnistTest, DamagedDataEndsEveryRankAndNamesTheFile) {
-  std::string bytes = Gzip(IdxBytes({100}, std::vector<uint8_t>(100)));
-  WriteFile(absl::StrCat(folder_, "/t10k-labels-idx1-ubyte.gz"), bytes.substr(0, bytes.size() / 2));
-  const Outcome outcome = RunProgram({data(), "--epochs=1"});
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.output,
-              AllOf(HasSubstr("t10k-labels-idx1-ubyte.gz"), HasSubstr("fetch the file again")));
-}
-
-TEST_F(FashionMnistTest, ARankOfAnUnusableWorldSaysWhichVariableIsWrong) {
-  const Outcome outcome =
-      RunProgram({data()}, "RANK=5 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1");
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("RANK"), HasSubstr("5")));
+  EXPECT_TRUE(drawn) << job.Transcript();
+  EXPECT_THAT(job.Output(), HasSubstr("\r[0] fit 2/2: loss"));
 }
 
 }  // namespace

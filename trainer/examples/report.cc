@@ -1,5 +1,6 @@
 #include "muster/trainer/examples/report.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,13 +44,23 @@ void Unpack(const std::vector<double>& values, Report& report) {
                  static_cast<int64_t>(values[6]), static_cast<int64_t>(values[7])};
 }
 
+constexpr char kGiveFile[] = "give a file that is yours to write, in a folder that is there";
+
+absl::Status CannotReport(const std::string& path, const char* what, int error,
+                          const char* remedy) {
+  if (error == 0) error = EIO;  // 0 would make it OK
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      absl::StrCat("--report=", path, ": ", what, ": ", std::strerror(error), ": ", remedy));
+}
+
 }  // namespace
 
 std::string Report::Summary(const std::string& group) const {
-  std::string what_is_left = left.ToString();
+  std::string what_is_left = left.ToString();  // "nothing" where it is empty
   if (left_keys > 0) {
-    absl::StrAppend(&what_is_left, left.empty() ? "" : ", ", left_keys, " keys in the store");
-    if (left.empty()) what_is_left = absl::StrCat(left_keys, " keys in the store");
+    const std::string keys = absl::StrCat(left_keys, " keys in the store");
+    what_is_left = left.empty() ? keys : absl::StrCat(what_is_left, ", ", keys);
   }
   return absl::StrFormat(
       "group %s: created %s, the last time in %.1f ms; reused %s; destroyed in %.1f ms; left: %s",
@@ -134,16 +145,32 @@ absl::StatusOr<int64_t> CountLeftKeys(const World& world, const std::string& gro
   return keys;
 }
 
+absl::Status CheckReport(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return CannotReport(path, "cannot open", EISDIR, kGiveFile);
+    if (access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+    return CannotReport(path, "cannot open", errno, kGiveFile);
+  }
+  const std::string folder =
+      absl::StrContains(path, '/') ? path.substr(0, path.rfind('/') + 1) : std::string(".");
+  if (access(folder.c_str(), W_OK) == 0) return absl::OkStatus();
+  return CannotReport(path, "cannot write to its folder", errno, kGiveFile);
+}
+
 absl::Status WriteReport(const std::string& path, const Report& report) {
   const std::string json = report.ToJson();
   std::FILE* file = std::fopen(path.c_str(), "we");
-  bool good = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
-  const int error = errno;
-  if (file != nullptr) good = std::fclose(file) == 0 && good;
-  if (good) return absl::OkStatus();
-  return absl::ErrnoToStatus(
-      error,
-      absl::StrCat("--report=", path, ": cannot write: give a file in a folder that is there"));
+  if (file == nullptr) {
+    return CannotReport(path, "cannot open", errno, kGiveFile);
+  }
+  // A full disk shows here or, for what was buffered, when the file is closed.
+  const bool written = std::fwrite(json.data(), 1, json.size(), file) == json.size();
+  const int write_error = errno;
+  const bool closed = std::fclose(file) == 0;
+  const int error = written ? errno : write_error;
+  if (written && closed) return absl::OkStatus();
+  return CannotReport(path, "cannot write", error, "free space there, or give another file");
 }
 
 }  // namespace muster
