@@ -32,9 +32,15 @@ float ToFloat(BFloat16 value);
 Float16 ToFloat16(float value);
 BFloat16 ToBFloat16(float value);
 
-// The DataType of a C++ type.
+// The DataType of a C++ type. Other types do not compile: a backend reduces these alone.
 template <class T>
-constexpr DataType DataTypeOf();
+constexpr DataType DataTypeOf() {
+  static_assert(sizeof(T) == 0,
+                "muster moves Float16, BFloat16, float, double, int8_t, uint8_t, int32_t and "
+                "int64_t: give bool and char as uint8_t, and an unsigned type as the signed one of "
+                "its size where no value is beyond that one");
+  return DataType::kU8;
+}
 template <>
 constexpr DataType DataTypeOf<Float16>() {
   return DataType::kF16;
