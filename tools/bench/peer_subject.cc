@@ -135,7 +135,7 @@ absl::StatusOr<std::string> PeerSubject::ReadLine(absl::string_view what, absl::
     const std::string ended = HowItEnded();
     if (hung_up || !ended.empty()) {
       return absl::UnavailableError(
-          absl::StrCat(setup_.name, " ended in ", what, ended.empty() ? "" : ": it ", ended));
+          absl::StrCat(setup_.name, " ended in ", what, ended.empty() ? "" : absl::StrCat(" (", ended, ")")));
     }
   }
 }

@@ -73,7 +73,7 @@ TEST(PeerSubjectTest, OneThatEndsBeforeItIsReadyIsSeenAtOnce) {
   ASSERT_TRUE(peer.ok()) << peer.status();
   const absl::Time begin = MonotonicNow();
   const absl::Status status = (*peer)->WaitUntilReady(absl::Minutes(10));
-  EXPECT_EQ(status.message(), "shell ended in its start: it exited with code 7");
+  EXPECT_EQ(status.message(), "shell ended in its start (exited with code 7)");
   EXPECT_LT(MonotonicNow() - begin, absl::Minutes(1));
 }
 

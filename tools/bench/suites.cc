@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -48,6 +49,8 @@ constexpr char kSuiteVariable[] = "MUSTER_BENCH_SUITE";
 constexpr char kSubjectsVariable[] = "MUSTER_BENCH_SUBJECTS";
 constexpr char kSeedVariable[] = "MUSTER_BENCH_SEED";
 
+constexpr char kGlooInfo[] = "] INFO Rank ";
+
 // The end of what each rank said, shown when something went wrong: gloo reports each connection,
 // and ranks that lose a peer on purpose have much to say.
 class KeptOutput final : public OutputSink {
@@ -63,6 +66,7 @@ class KeptOutput final : public OutputSink {
   void Print() const {
     for (const auto& [rank, text] : text_) {
       for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+        if (absl::StrContains(line, kGlooInfo)) continue;
         std::cerr << "[" << rank << "] " << line << "\n";
       }
     }
