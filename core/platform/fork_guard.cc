@@ -54,25 +54,32 @@ uint64_t ForkGeneration() {
   return generation.load();
 }
 
-ForkGuardedFd::ForkGuardedFd(int fd) : slot_(fd >= 0 ? Take(fd) : -1), fd_(fd) {}
+ForkGuardedFd::ForkGuardedFd(int fd)
+    : slot_(fd >= 0 ? Take(fd) : -1), fd_(fd), made_in_(ForkGeneration()) {}
 
 ForkGuardedFd::ForkGuardedFd(ForkGuardedFd&& other) noexcept
-    : slot_(std::exchange(other.slot_, -1)), fd_(std::exchange(other.fd_, -1)) {}
+    : slot_(std::exchange(other.slot_, -1)),
+      fd_(std::exchange(other.fd_, -1)),
+      made_in_(other.made_in_) {}
 
 ForkGuardedFd& ForkGuardedFd::operator=(ForkGuardedFd&& other) noexcept {
   if (this != &other) {
     Reset();
     slot_ = std::exchange(other.slot_, -1);
     fd_ = std::exchange(other.fd_, -1);
+    made_in_ = other.made_in_;
   }
   return *this;
 }
 
 void ForkGuardedFd::Reset() {
   if (slot_ < 0) return;
-  // In a child the handler has emptied the slot already, and somebody else may have it by now.
-  int mine = fd_ + 1;
-  slots[slot_].compare_exchange_strong(mine, 0);
+  // In a child the handler has emptied the slot, and the child's own connection may have it by now,
+  // under the same number even: what stands there is ours only in the process that put it there.
+  if (made_in_ == ForkGeneration()) {
+    int mine = fd_ + 1;
+    slots[slot_].compare_exchange_strong(mine, 0);
+  }
   slot_ = -1;
   fd_ = -1;
 }

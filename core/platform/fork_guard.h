@@ -43,6 +43,7 @@ class ForkGuardedFd {
  private:
   int slot_ = -1;
   int fd_ = -1;
+  uint64_t made_in_ = 0;  // the process, as ForkGeneration
 };
 
 }  // namespace muster

@@ -64,8 +64,9 @@ TEST_F(ForkGuardTest, AGuardThatEndsInTheChildLeavesTheChildsOwnDescriptorsAlone
     const pid_t grandchild = fork();
     if (grandchild == 0) _exit(IsOpen(own) ? 1 : 0);
     int status = 0;
-    waitpid(grandchild, &status, 0);
-    return own == fds_[0] && IsOpen(own);
+    // The grandchild has it closed: the guard that ended was not the one of the child's own.
+    return waitpid(grandchild, &status, 0) == grandchild && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0 && own == fds_[0] && IsOpen(own);
   }));
 }
 
