@@ -19,11 +19,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
+#include "muster/core/platform/endpoint.h"
 
 namespace muster {
 namespace {
@@ -44,43 +44,10 @@ std::string Seen(absl::string_view value) {
                       " bytes)");
 }
 
-// Digits only: absl::SimpleAtoi alone would take " 1", "+1" and "-0" as well.
-std::optional<int> ParseCount(absl::string_view text, int max) {
-  if (text.empty()) return std::nullopt;
-  for (const char c : text) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) return std::nullopt;
-  }
-  int value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value > max) return std::nullopt;
-  return value;
-}
-
-bool IsHost(absl::string_view host) {
-  if (host.empty()) return false;
-  for (const char c : host) {
-    const bool name =
-        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
-    if (!name && c != ':') return false;
-  }
-  return true;
-}
-
-// "host:port" or "[v6]:port".
-bool IsEndpoint(absl::string_view text) {
-  const size_t colon = text.rfind(':');
-  if (colon == absl::string_view::npos) return false;
-  absl::string_view host = text.substr(0, colon);
-  const std::optional<int> port = ParseCount(text.substr(colon + 1), kMaxPort);
-  if (!port.has_value() || *port == 0) return false;
-  if (absl::ConsumePrefix(&host, "["))
-    return absl::ConsumeSuffix(&host, "]") && absl::StrContains(host, ':') && IsHost(host);
-  return !absl::StrContains(host, ':') && IsHost(host);
-}
-
-// Whether only processes of this host can reach `host`. A name but "localhost" is not looked up:
-// what it means may differ between ranks.
-bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+// "host:port" that somebody can be reached at.
+bool IsReachable(absl::string_view text) {
+  const std::optional<Endpoint> endpoint = ParseEndpoint(text);
+  return endpoint.has_value() && endpoint->port != 0;
 }
 
 class Reader {
@@ -101,7 +68,7 @@ class Reader {
     const std::string form = absl::StrCat("the number of ranks, from 1 to ", kMaxWorldSize);
     absl::StatusOr<std::string> text = Text(name, form);
     if (!text.ok()) return text.status();
-    const std::optional<int> value = ParseCount(*text, kMaxWorldSize);
+    const std::optional<int> value = ParseDigits(*text, kMaxWorldSize);
     if (!value.has_value() || *value == 0) return Bad(name, *text, form);
     return *value;
   }
@@ -112,7 +79,7 @@ class Reader {
         absl::StrCat("a whole number from 0 to ", size - 1, ", since ", size_name, " is ", size);
     absl::StatusOr<std::string> text = Text(name, form);
     if (!text.ok()) return text.status();
-    const std::optional<int> value = ParseCount(*text, kMaxWorldSize);
+    const std::optional<int> value = ParseDigits(*text, kMaxWorldSize);
     if (!value.has_value() || *value >= size) return Bad(name, *text, form);
     return *value;
   }
@@ -150,7 +117,8 @@ absl::string_view FirstSet(const Environment& environment,
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   constexpr absl::string_view kName = "MUSTER_TOKEN_FILE";
   constexpr absl::string_view kForm =
-      "a file that holds the job's secret, 1 to 4096 printable characters on one line";
+      "a file of this user alone (mode 0600) with the job's secret, 1 to 4096 printable characters "
+      "on one line";
   const auto bad = [&](absl::string_view why) {
     return absl::InvalidArgumentError(
         absl::StrCat(kName, " is ", Seen(path), ", ", why, ": expected ", kForm));
@@ -161,6 +129,10 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   const absl::Cleanup close_file = [fd] { close(fd); };
   struct stat info = {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return bad("which is not a regular file");
+  if ((info.st_mode & 0077) != 0) {
+    return bad(absl::StrFormat("which others may use (mode %04o; chmod 600 keeps them out)",
+                               info.st_mode & 07777));
+  }
   std::string text(kMaxTokenBytes + 2, '\0');
   size_t size = 0;
   while (size < text.size()) {
@@ -178,10 +150,6 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
     // The content itself is a secret and stays out of the message.
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c)))
       return bad("which holds a space or an unprintable character");
-  }
-  if ((info.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-    LOG(WARNING) << kName << " (" << path
-                 << ") is open to every user of this host: chmod 600 keeps them out of the job";
   }
   return text;
 }
@@ -229,7 +197,7 @@ absl::StatusOr<World> FromMusterRun(const Environment& environment, absl::string
     constexpr absl::string_view kForm = "the store's address as host:port, such as 127.0.0.1:41231";
     absl::StatusOr<std::string> store = reader.Text("MUSTER_STORE", kForm);
     if (!store.ok()) return store.status();
-    if (!IsEndpoint(*store)) return Reader::Bad("MUSTER_STORE", *store, kForm);
+    if (!IsReachable(*store)) return Reader::Bad("MUSTER_STORE", *store, kForm);
     world.store_address = *std::move(store);
     absl::StatusOr<std::string> token_file =
         reader.Text("MUSTER_TOKEN_FILE", "a file that holds the job's secret");
@@ -283,15 +251,14 @@ absl::StatusOr<World> FromStandardVariables(const Environment& environment,
         "a port from 1 to 65535 on which rank 0 serves the store";
     absl::StatusOr<std::string> port = reader.Text("MASTER_PORT", kPortForm);
     if (!port.ok()) return port.status();
-    const std::optional<int> number = ParseCount(*port, kMaxPort);
+    const std::optional<int> number = ParseDigits(*port, kMaxPort);
     if (!number.has_value() || *number == 0) return Reader::Bad("MASTER_PORT", *port, kPortForm);
-    world.store_address = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", *number)
-                                                       : absl::StrCat(host, ":", *number);
+    world.store_address = Endpoint{host, static_cast<uint16_t>(*number)}.ToString();
     if (world.rank == 0) world.serve_address = world.store_address;
   }
 
   // With every rank on one host the local numbers are the global ones, so they may be left out.
-  const bool one_host = world.size == 1 || IsLoopback(host);
+  const bool one_host = world.size == 1 || IsLoopbackHost(host);
   world.local_size = world.size;
   if (!one_host || environment.Get("LOCAL_WORLD_SIZE").has_value()) {
     absl::StatusOr<int> local_size = reader.LocalSize("LOCAL_WORLD_SIZE", "WORLD_SIZE", world.size);
@@ -343,14 +310,14 @@ absl::Status World::Validate() const {
   constexpr absl::string_view kEndpoint = "host:port, such as 127.0.0.1:41231";
   if (size == 1 && !store_address.empty())
     return bad("store_address", Seen(store_address), "none, since size is 1");
-  if (size > 1 && !IsEndpoint(store_address))
+  if (size > 1 && !IsReachable(store_address))
     return bad("store_address", Seen(store_address), kEndpoint);
   if (!serve_address.empty()) {
     if (rank != 0)
       return bad("serve_address", Seen(serve_address),
                  absl::StrCat("none, since only rank 0 serves and this is rank ", rank));
     if (size == 1) return bad("serve_address", Seen(serve_address), "none, since size is 1");
-    if (!IsEndpoint(serve_address)) return bad("serve_address", Seen(serve_address), kEndpoint);
+    if (!IsReachable(serve_address)) return bad("serve_address", Seen(serve_address), kEndpoint);
   }
   for (const char c : token) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {

@@ -265,7 +265,7 @@ TEST_F(WorldTest, LongAndUnprintableValuesAreCutAndEscaped) {
 }
 
 TEST_F(WorldTest, BadTokenFilesSayWhatIsWrongAndNeverTheirContent) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
+  std::vector<std::pair<std::string, std::string>> cases = {
       {::testing::TempDir() + "/missing", "cannot be opened (No such file"},
       {::testing::TempDir(), "not a regular file"},
       {"/dev/null", "not a regular file"},
@@ -277,6 +277,12 @@ TEST_F(WorldTest, BadTokenFilesSayWhatIsWrongAndNeverTheirContent) {
       {WriteFile("binary", std::string("hunter2\0x", 9)), "unprintable"},
       {WriteFile("long", std::string(4097, 'x')), "longer"},
   };
+  for (const mode_t mode : {0640, 0604, 0620, 0610}) {
+    cases.emplace_back(WriteFile(absl::StrCat("open", mode), "hunter2"),
+                       absl::StrCat("which others may use (mode 0", absl::Hex(mode >> 6),
+                                    absl::Hex((mode >> 3) & 7), absl::Hex(mode & 7), ";"));
+    ASSERT_EQ(chmod(cases.back().first.c_str(), mode), 0);
+  }
   for (const auto& [path, why] : cases) {
     const absl::Status status = With(MusterRun(), "MUSTER_TOKEN_FILE", path);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << path;

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -19,14 +18,6 @@ absl::StatusOr<std::string> RandomToken();
 
 // `count` bytes from the system's generator.
 absl::StatusOr<std::string> RandomBytes(size_t count);
-
-// Writes a token where only this user reads it: a new file (AlreadyExists otherwise) with mode
-// 0600.
-absl::Status WriteTokenFile(const std::string& path, absl::string_view token);
-
-// Reads it, without the line's end. PermissionDenied when others could read or write the file: it
-// tells the mode and what to do. InvalidArgument when it is empty or longer than 4096 bytes.
-absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 namespace store_internal {
 

@@ -1,21 +1,12 @@
 #include "muster/core/store/auth.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace muster {
 namespace {
-
-using ::testing::HasSubstr;
-
-std::string Path(const std::string& name) { return ::testing::TempDir() + "/auth_test_" + name; }
 
 TEST(AuthTest, HmacGivesTheKnownAnswers) {
   // RFC 4231, test cases 1, 2 and 6.
@@ -54,36 +45,6 @@ TEST(AuthTest, EveryTokenIsAnother) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->size(), 64u);
   EXPECT_NE(*first, *second);
-}
-
-TEST(AuthTest, ATokenFileIsPrivateAndReadsAsItWasWritten) {
-  const std::string path = Path("token");
-  unlink(path.c_str());
-  ASSERT_TRUE(WriteTokenFile(path, "secret").ok());
-  struct stat info;
-  ASSERT_EQ(stat(path.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-  EXPECT_EQ(*ReadTokenFile(path), "secret");
-  EXPECT_EQ(WriteTokenFile(path, "other").code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(*ReadTokenFile(path), "secret");
-
-  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
-  const auto shared = ReadTokenFile(path);
-  EXPECT_EQ(shared.status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(shared.status().message()), HasSubstr("0644"));
-  unlink(path.c_str());
-}
-
-TEST(AuthTest, ATokenFileThatIsNoneSaysWhy) {
-  EXPECT_EQ(ReadTokenFile(Path("absent")).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(ReadTokenFile(::testing::TempDir()).ok());
-  for (const std::string& text : {std::string(), std::string("\n"), std::string(5000, 'x')}) {
-    const std::string path = Path("bad");
-    unlink(path.c_str());
-    ASSERT_TRUE(WriteTokenFile(path, text).ok());
-    EXPECT_EQ(ReadTokenFile(path).status().code(), absl::StatusCode::kInvalidArgument);
-    unlink(path.c_str());
-  }
 }
 
 }  // namespace

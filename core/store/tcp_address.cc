@@ -8,41 +8,20 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
+#include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::store_internal {
 
-std::string TcpAddress::ToString() const {
-  if (absl::StrContains(host, ':')) return absl::StrCat("[", host, "]:", port);
-  return absl::StrCat(host, ":", port);
-}
-
 absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text) {
-  const auto error = [text] {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text,
-        "\" is not an address: expected host:port, such as 127.0.0.1:29500 or [::1]:29500"));
-  };
-  const size_t colon = text.rfind(':');
-  if (colon == absl::string_view::npos) return error();
-  absl::string_view host = text.substr(0, colon);
-  const absl::string_view port = text.substr(colon + 1);
-  if (!host.empty() && host.front() == '[') {
-    if (host.back() != ']') return error();
-    host = host.substr(1, host.size() - 2);
-  } else if (absl::StrContains(host, ':')) {
-    return error();
-  }
-  uint32_t number = 0;
-  if (host.empty() || host.size() > 255 || port.empty() || !absl::ascii_isdigit(port[0]) ||
-      !absl::SimpleAtoi(port, &number) || number > 65535) {
-    return error();
-  }
-  return TcpAddress{std::string(host), static_cast<uint16_t>(number)};
+  std::optional<TcpAddress> address = ParseEndpoint(text);
+  if (address.has_value()) return *std::move(address);
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text,
+                   "\" is not an address: expected host:port, such as 127.0.0.1:29500 or "
+                   "[::1]:29500"));
 }
 
 bool ResolvedAddress::IsLoopback() const {
@@ -100,7 +79,7 @@ absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
     if (number == EADDRINUSE) {
       return absl::FailedPreconditionError(absl::StrCat(
           "cannot serve the store on ", name,
-          ": another process listens there: stop it, or choose another port (0: any)"));
+          ": another process listens there: stop it, or choose another port (MASTER_PORT)"));
     }
     return absl::ErrnoToStatus(number, absl::StrCat("cannot serve the store on ", name));
   };
@@ -132,6 +111,13 @@ absl::StatusOr<int> StartConnect(const ResolvedAddress& address) {
     return absl::ErrnoToStatus(number, "connect");
   }
   return fd;
+}
+
+TcpAddress LocalAddress(int fd) {
+  ResolvedAddress local;
+  local.size = sizeof(local.storage);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local.storage), &local.size) != 0) return {};
+  return local.Numeric();
 }
 
 void DisableDelay(int fd) {

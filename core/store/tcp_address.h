@@ -6,22 +6,17 @@
 
 #include <sys/socket.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "muster/core/platform/endpoint.h"
 
 namespace muster::store_internal {
 
-struct TcpAddress {
-  std::string host;
-  uint16_t port = 0;
-  // "127.0.0.1:41231", "[::1]:41231"
-  std::string ToString() const;
-};
+using TcpAddress = Endpoint;
 
 // InvalidArgument naming the text and the form expected.
 absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text);
@@ -49,6 +44,9 @@ absl::StatusOr<Listener> Listen(const ResolvedAddress& address);
 
 // A non-blocking socket on which connect was called: connected or connecting. The caller's.
 absl::StatusOr<int> StartConnect(const ResolvedAddress& address);
+
+// This side's address of a connected socket, as numbers.
+TcpAddress LocalAddress(int fd);
 
 // Small messages leave at once.
 void DisableDelay(int fd);
