@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <random>
 #include <utility>
 
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "muster/core/platform/endpoint.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/tcp_store.h"
@@ -93,11 +95,20 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Durati
     options.world_size = world.size;
     options.address = world.serve_address;
     options.token = world.token;
+    options.beyond_this_host = !world.token.empty();
     options.served_by =
         absl::StrCat("rank ", world.rank, ", host ", connection->host, ", pid ", connection->pid);
     absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
     if (!server.ok()) return server.status();
     connection->tcp_server = *std::move(server);
+    const std::optional<Endpoint> bound = ParseEndpoint(connection->tcp_server->address());
+    if (world.local_size < world.size && bound.has_value() && IsLoopbackHost(bound->host)) {
+      // Many a /etc/hosts gives this host's own name a loopback address.
+      LOG(WARNING) << "rank 0 serves the store of " << world.size << " ranks on several hosts at "
+                   << bound->ToString() << " (" << world.serve_address
+                   << "), which no other host reaches: give MASTER_ADDR as the number of this "
+                      "host that they know";
+    }
   }
   TcpStore::Options options;
   options.address = world.store_address;
@@ -108,6 +119,8 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Durati
   options.control_thread = connection->control.get();
   absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(options);
   if (!store.ok()) return store.status();
+  // On this host alone every address of it would do, and only this one is known to all backends.
+  if (!IsLoopbackHost((*store)->local_host())) connection->bind_address = (*store)->local_host();
   connection->store = *std::move(store);
   return connection;
 }

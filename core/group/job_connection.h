@@ -35,11 +35,13 @@ struct JobConnection {
   uint64_t incarnation = 0;
   std::string host;
   int64_t pid = 0;
+  // Where this rank's groups listen: its address on the network of the store.
   std::string bind_address = "127.0.0.1";
 };
 
 // Joins the job of `world`: serves its store where the world says so, and opens a session in it.
-// Errors name the address, what was seen and what to do.
+// The store is served to other hosts only when the world has a token. Errors name the address, what
+// was seen and what to do.
 absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration connect_timeout,
                                                 absl::Duration heartbeat_timeout);
 

@@ -177,6 +177,7 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   if (welcome == nullptr) return Judge(options, absl::InvalidArgumentError("no welcome came"));
   result->served_by = welcome->who;
   result->family = address.family();
+  result->local_host = LocalAddress(*fd).host;
   result->guard = line.ReleaseGuard();
   result->fd = line.Release();
   return {};

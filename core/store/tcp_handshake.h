@@ -23,6 +23,7 @@ struct HandshakeOptions {
 struct HandshakeResult {
   int fd = -1;
   int family = 0;
+  std::string local_host;  // this side's address, as a number
   std::string served_by;
   ForkGuardedFd guard;
 };

@@ -185,15 +185,17 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const Options& optio
     channel->Start(fd, family);  // which has a guard of its own
     guard.Reset();
   });
-  return std::unique_ptr<TcpStore>(
-      new TcpStore(options.control_thread, std::move(core), std::move(channel), std::move(server)));
+  return std::unique_ptr<TcpStore>(new TcpStore(options.control_thread, std::move(core),
+                                                std::move(channel), std::move(server),
+                                                std::move(opened->local_host)));
 }
 
 TcpStore::TcpStore(ControlThread* control, std::shared_ptr<ClientCore> core,
-                   std::shared_ptr<TcpChannel> channel, std::string server)
+                   std::shared_ptr<TcpChannel> channel, std::string server, std::string local_host)
     : control_(control),
       fork_generation_(ForkGeneration()),
       server_(std::move(server)),
+      local_host_(std::move(local_host)),
       core_(std::move(core)),
       channel_(std::move(channel)) {}
 

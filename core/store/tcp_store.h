@@ -61,6 +61,9 @@ class TcpStore final : public Store {
   // "rank 0, host a, pid 7, at 127.0.0.1:41231"
   const std::string& server() const { return server_; }
 
+  // This host's address on the way to the server, as a number: "127.0.0.1", "10.0.0.7".
+  const std::string& local_host() const { return local_host_; }
+
   void Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) override;
   void Set(absl::string_view key, absl::string_view value, Lifetime lifetime, absl::Time deadline,
            Callback<Revision> done) override;
@@ -77,11 +80,13 @@ class TcpStore final : public Store {
 
  private:
   TcpStore(ControlThread* control, std::shared_ptr<store_internal::ClientCore> core,
-           std::shared_ptr<store_internal::TcpChannel> channel, std::string server);
+           std::shared_ptr<store_internal::TcpChannel> channel, std::string server,
+           std::string local_host);
 
   ControlThread* const control_;
   const uint64_t fork_generation_;
   const std::string server_;
+  const std::string local_host_;
   std::shared_ptr<store_internal::ClientCore> core_;
   std::shared_ptr<store_internal::TcpChannel> channel_;
 };

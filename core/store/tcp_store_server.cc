@@ -33,7 +33,9 @@ absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
   if (!options.beyond_this_host && !chosen.IsLoopback()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the store would listen on ", chosen.Numeric().ToString(), " (", options.address,
-        "), where other hosts reach it: use 127.0.0.1, or allow it with beyond_this_host"));
+        "), where other hosts reach it: use 127.0.0.1, or give the job a secret "
+        "(MUSTER_TOKEN_FILE, "
+        "World::token; for a TcpStoreServer of your own also beyond_this_host)"));
   }
   return store_internal::Listen(chosen);
 }
