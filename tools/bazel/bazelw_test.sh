@@ -1,6 +1,7 @@
 #!/bin/bash
 # bazelw in a copy of the checkout, with an empty home and without a network: what it says about
-# arguments that make no sense, and what it hands to Bazel.
+# arguments that make no sense, and what it hands to Bazel. Checkout and home have a space in their
+# names.
 set -uo pipefail
 checkout="$TEST_TMPDIR/a checkout"
 failures=0
@@ -10,7 +11,7 @@ copy_checkout() {
   mkdir -p "$checkout"
   cp -RL bazelw tools third_party "$checkout/"
   touch "$checkout/WORKSPACE"
-  export HOME=$TEST_TMPDIR/home PATH=$TEST_TMPDIR/bin:$PATH
+  export HOME="$TEST_TMPDIR/a home" PATH=$TEST_TMPDIR/bin:$PATH
   unset XDG_CACHE_HOME MUSTER_BAZEL MUSTER_OFFLINE
   mkdir -p "$HOME" "$TEST_TMPDIR/bin"
   # Whatever is asked for is installed: nothing here may call apt.
@@ -90,5 +91,21 @@ expect "nothing left to do the second time" 0 "^\[build\]$" -- \
   env MUSTER_BAZEL="$fakebazel" ./bazelw build //x
 [ "$(MUSTER_BAZEL=$fakebazel ./bazelw build //x 2>&1 > /dev/null)" = "" ] ||
   wrong "it is quiet when nothing is to do" ""
+
+# What the set-up writes with the cache's path in it: Bazel reads each line as one flag, and the
+# launcher of Bazel 7 has a JDK wherever it was found.
+mkdir -p "$(MUSTER_ROOT=$checkout bash -c 'source tools/bazel/lib.sh; bazel7_folder')/root"
+lines=$(tools/bazel/lay_out_sources.sh --print) || wrong "the overrides" "$lines"
+grep -q '"--override_module=googletest=.*/a home/.*"$' <<< "$lines" || wrong "no override of a module" "$lines"
+! grep -vE '^common(:bazel7)? "--override_(repository|module)=[^="]+=/[^"]*"$' <<< "$lines" ||
+  wrong "an override that is no single word" "$lines"
+fake bwrap 'printf "[%s]\n" "$@"'
+jdk='/opt/a jdk/17 & $HOME|"'
+mkdir -p "$TEST_TMPDIR/a launcher"
+(MUSTER_ROOT=$checkout && source tools/bazel/lib.sh && write_launcher "$TEST_TMPDIR/a launcher" "$jdk")
+output=$("$TEST_TMPDIR/a launcher/bazel7" --shell a "b c" 2>&1) || wrong "the launcher of Bazel 7" "$output"
+for word in "$jdk" a "b c"; do
+  grep -qxF "[$word]" <<< "$output" || wrong "the launcher does not hand on '$word'" "$output"
+done
 
 [ "$failures" = 0 ]

@@ -124,7 +124,6 @@ stamp_file() {
   echo "$(muster_cache)/stamps/$checkout-$1"
 }
 
-# run_bazel ARGUMENTS...: in this process.
 # forget_other_outputs ROOT: removes the convenience symlinks that the other version left in this
 # workspace. Bazel leaves out its own when it expands //..., and would search another's.
 forget_other_outputs() {
@@ -139,6 +138,7 @@ forget_other_outputs() {
   done
 }
 
+# run_bazel ARGUMENTS...: in this process.
 run_bazel() {
   local output_root
   output_root=$(muster_cache)/out$bazel_version

@@ -69,12 +69,6 @@ use_own_libraries() {
   done
 }
 
-write_launcher() {
-  sed -e "s|@JDK@|$2|" -e "s|@ARCH@|$arch|" "$MUSTER_ROOT/tools/bazel/bazel7_launcher.sh" > "$1/bazel7"
-  chmod +x "$1/bazel7"
-  : > "$1/no.bazelrc"
-}
-
 make_mount_points() {
   local sudo points
   mapfile -t points < <(missing_mount_points)

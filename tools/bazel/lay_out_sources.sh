@@ -4,6 +4,7 @@
 # overrides the repositories. deps.bzl, WORKSPACE and MODULE.bazel know nothing of it.
 #   usage: lay_out_sources.sh            (run by bazelw, under its lock)
 #          lay_out_sources.sh --remove   take the overrides out of user.bazelrc
+#          lay_out_sources.sh --print    only print what would stand there
 #
 # A laid-out tree is named after everything that it is made of, so that checkouts that want
 # different ones live side by side, and a change of a BUILD file or of a patch makes a new tree.
@@ -210,17 +211,20 @@ view() {
 LIBRARIES=(com_google_absl com_google_googletest asio eigen nlohmann_json zlib)
 EXTENSION=(gloo fashion_mnist)
 
+# override COMMAND KIND NAME FOLDER: a line of user.bazelrc. The folder may have any name.
+override() { printf '%s "--override_%s=%s=%s"\n' "$1" "$2" "$3" "$(sed 's/[\\"]/\\&/g' <<< "$4")"; }
+
 overrides_4() {
   [ -d /usr/share/bazel/rules/cc ] || return 0
   local repository pair
   for repository in "${LIBRARIES[@]}" "${EXTENSION[@]}" rules_cc; do
-    echo "common --override_repository=$repository=$(tree_of "$repository")"
+    override common repository "$repository" "$(tree_of "$repository")"
   done
   for pair in rules_java=rules/java rules_proto=rules/proto bazel_skylib=tools/skylib \
     platforms=tools/platforms; do
-    echo "common --override_repository=${pair%=*}=/usr/share/bazel/${pair#*=}"
+    override common repository "${pair%=*}" "/usr/share/bazel/${pair#*=}"
   done
-  echo "common --override_repository=remote_coverage_tools=$(coverage_tools)"
+  override common repository remote_coverage_tools "$(coverage_tools)"
 }
 
 # Debian's rule sets for Bazel 7 come with it.
@@ -230,23 +234,23 @@ overrides_7() {
   for pair in rules_cc=rules/cc rules_java=rules/java rules_proto=rules/proto \
     rules_python=rules/python rules_license=rules/license bazel_skylib=tools/skylib \
     platforms=tools/platforms bazel_features=tools/features; do
-    echo "common:bazel7 --override_module=${pair%=*}=$bazel7_root/usr/share/bazel/${pair#*=}"
+    override common:bazel7 module "${pair%=*}" "$bazel7_root/usr/share/bazel/${pair#*=}"
   done
   for module in apple_support buildozer protobuf; do
-    echo "common:bazel7 --override_module=$module=$(tree_of stub_modules)/$module"
+    override common:bazel7 module "$module" "$(tree_of stub_modules)/$module"
   done
   for repository in "${LIBRARIES[@]}"; do
     module=${repository#com_google_}
-    echo "common:bazel7 --override_module=${module/#absl/abseil-cpp}=$(tree_of "$repository")"
+    override common:bazel7 module "${module/#absl/abseil-cpp}" "$(tree_of "$repository")"
   done
   # This repository as the root module, and as a dependency.
   for name in _main muster~; do
     for repository in "${EXTENSION[@]}"; do
-      echo "common:bazel7 --override_repository=$name~muster_deps~$repository=$(tree_of "$repository")"
+      override common:bazel7 repository "$name~muster_deps~$repository" "$(tree_of "$repository")"
     done
   done
   name=bazel_tools~remote_coverage_tools_extension~remote_coverage_tools
-  echo "common:bazel7 --override_repository=$name=$(coverage_tools)"
+  override common:bazel7 repository "$name" "$(coverage_tools)"
 }
 
 # The real ones where tools/coverage.sh made them.
@@ -268,10 +272,10 @@ write_user_rc() {
   mv "$user_rc.new" "$user_rc"
 }
 
-if [ "${1:-}" = --remove ]; then
-  write_user_rc
-  exit
-fi
+case ${1:-} in
+  --remove) write_user_rc && exit ;;
+  --print) overrides_4 && overrides_7 && exit ;;
+esac
 mkdir -p "$sources"
 work=$(mktemp -d "$sources/.new.XXXXXX")
 trap 'rm -rf "$work"' EXIT

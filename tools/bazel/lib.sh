@@ -106,6 +106,17 @@ debian_mirror() {
   echo "$mirror"
 }
 
+# write_launcher FOLDER JDK: Bazel 7's, with the place of the JDK (any path) written into it.
+write_launcher() {
+  sed -e "s|@JDK@|$(word_for_sed "$2")|" -e "s|@ARCH@|$(word_for_sed "$(multiarch)")|" \
+    "$MUSTER_ROOT/tools/bazel/bazel7_launcher.sh" > "$1/bazel7"
+  chmod +x "$1/bazel7"
+  : > "$1/no.bazelrc"
+}
+
+# One word of the shell, in the right half of s|||.
+word_for_sed() { printf '%q' "$1" | sed 's/[\\&|]/\\&/g'; }
+
 # Named after what makes it: checkouts that want another one do not disturb each other.
 bazel7_folder() {
   local made_by
