@@ -10,10 +10,13 @@ MUSTER_ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 source "$MUSTER_ROOT/tools/bazel/lib.sh"
 cd "$MUSTER_ROOT"
 
+readonly USAGE="tools/coverage.sh [--files] [TARGETS...]"
 options=() targets=()
 for argument in "$@"; do
   case $argument in
     --files) options+=(--files) ;;
+    -h | --help) echo "usage: $USAGE" && exit ;;
+    -*) fail "unknown option '$argument'" "$USAGE" ;;
     *) targets+=("$argument") ;;
   esac
 done
@@ -26,9 +29,10 @@ if grep -q remote_coverage_tools user.bazelrc 2> /dev/null; then
   with_lock tools/coverage/build_merger.sh "$(muster_cache)/coverage_tools"
   with_lock tools/bazel/lay_out_sources.sh
 fi
+report=$(./bazelw info output_path 2> /dev/null)/_coverage/_coverage_report.dat
+rm -f "$report"  # of an earlier run: a build that fails makes none
 rc=0
 ./bazelw coverage --config=coverage "${targets[@]}" || rc=$?
-report=$(./bazelw info output_path 2> /dev/null)/_coverage/_coverage_report.dat
 [ -s "$report" ] || fail "no coverage report" "see what bazel coverage printed above"
 python3 tools/coverage/summarize.py "${options[@]}" "$report"
 exit "$rc"

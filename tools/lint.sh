@@ -46,13 +46,15 @@ format_cc() {
     "${sources[@]}")
   [ -z "$long" ] || complain "$long"
   if [ "$fix" = 1 ]; then
-    "$tools/bin/clang-format" -i --style=file "${sources[@]}"
+    "$tools/bin/clang-format" -i --style=file "${sources[@]}" || complain "clang-format"
   else
     # One line a file: what is wrong with it, --fix knows.
-    local unformatted
-    unformatted=$("$tools/bin/clang-format" --dry-run -Werror --style=file "${sources[@]}" 2>&1 |
-      sed -n 's/^\([^:]*\):.*clang-format-violations.*/\1: not formatted/p' | sort -u) || true
-    [ -z "$unformatted" ] || complain "$unformatted"$'\n'"clang-format: tools/lint.sh --fix"
+    local output rc=0 unformatted
+    output=$("$tools/bin/clang-format" --dry-run -Werror --style=file "${sources[@]}" 2>&1) || rc=$?
+    [ "$rc" != 0 ] || return 0
+    unformatted=$(sed -n 's/^\([^:]*\):.*clang-format-violations.*/\1: not formatted/p' <<< "$output" | sort -u)
+    [ -n "$unformatted" ] || unformatted="clang-format did not run (status $rc)"$'\n'"$output"
+    complain "$unformatted"$'\n'"clang-format: tools/lint.sh --fix"
   fi
 }
 
