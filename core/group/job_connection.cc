@@ -94,6 +94,7 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Durati
     TcpStoreServer::Options options;
     options.world_size = world.size;
     options.address = world.serve_address;
+    options.lookup_timeout = connect_timeout;
     options.token = world.token;
     options.beyond_this_host = !world.token.empty();
     options.served_by =

@@ -184,49 +184,11 @@ using store_internal::MemoryHub;
 using store_internal::StoreEngine;
 
 MemoryStore::MemoryStore(std::shared_ptr<ClientCore> core, std::shared_ptr<MemoryChannel> channel)
-    : core_(std::move(core)), channel_(std::move(channel)) {}
+    : ClientStore(std::move(core)), channel_(std::move(channel)) {}
 
 MemoryStore::~MemoryStore() {
   channel_->hub()->Leave(*channel_);
-  core_->Shutdown(absl::CancelledError("the store's client was destroyed"));
-}
-
-void MemoryStore::Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) {
-  core_->Get(key, deadline, std::move(done));
-}
-
-void MemoryStore::Set(absl::string_view key, absl::string_view value, Lifetime lifetime,
-                      absl::Time deadline, Callback<Revision> done) {
-  core_->Set(key, value, lifetime, deadline, std::move(done));
-}
-
-void MemoryStore::CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
-                                Lifetime lifetime, absl::Time deadline,
-                                Callback<CompareAndSetResult> done) {
-  core_->CompareAndSet(key, expected, value, lifetime, deadline, std::move(done));
-}
-
-void MemoryStore::Delete(absl::string_view key, absl::Time deadline, DoneCallback done) {
-  core_->Delete(key, deadline, std::move(done));
-}
-
-Store::WatchId MemoryStore::Watch(absl::string_view prefix, WatchCallback changed) {
-  return core_->Watch(prefix, std::move(changed));
-}
-
-void MemoryStore::Unwatch(WatchId watch) { core_->Unwatch(watch); }
-
-void MemoryStore::Gather(absl::string_view key, int rank, int size, absl::string_view value,
-                         absl::Time deadline, Callback<GatherResult> done) {
-  core_->Gather(key, rank, size, value, deadline, std::move(done));
-}
-
-void MemoryStore::Withdraw(absl::string_view key, int rank, absl::string_view reason) {
-  core_->Withdraw(key, rank, reason);
-}
-
-void MemoryStore::Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) {
-  core_->Leave(reason, deadline, std::move(done));
+  core().Shutdown(absl::CancelledError("the store's client was destroyed"));
 }
 
 MemoryStoreServer::MemoryStoreServer(const Options& options) {

@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/core/platform/executor.h"
+#include "muster/core/store/client_store.h"
 #include "muster/core/store/session_record.h"
-#include "muster/core/store/store.h"
 
 namespace muster {
 
@@ -25,31 +25,16 @@ class MemoryChannel;
 }  // namespace store_internal
 
 // One rank's session. Thread-safe. It may outlive its server, then everything answers Unavailable.
-class MemoryStore final : public Store {
+class MemoryStore final : public store_internal::ClientStore {
  public:
   // Leaves, and waits for nobody: what still waits is answered with Cancelled, on the executor.
   ~MemoryStore() override;
-
-  void Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) override;
-  void Set(absl::string_view key, absl::string_view value, Lifetime lifetime, absl::Time deadline,
-           Callback<Revision> done) override;
-  void CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
-                     Lifetime lifetime, absl::Time deadline,
-                     Callback<CompareAndSetResult> done) override;
-  void Delete(absl::string_view key, absl::Time deadline, DoneCallback done) override;
-  WatchId Watch(absl::string_view prefix, WatchCallback changed) override;
-  void Unwatch(WatchId watch) override;
-  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
-              absl::Time deadline, Callback<GatherResult> done) override;
-  void Withdraw(absl::string_view key, int rank, absl::string_view reason) override;
-  void Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) override;
 
  private:
   friend class MemoryStoreServer;
   MemoryStore(std::shared_ptr<store_internal::ClientCore> core,
               std::shared_ptr<store_internal::MemoryChannel> channel);
 
-  std::shared_ptr<store_internal::ClientCore> core_;
   std::shared_ptr<store_internal::MemoryChannel> channel_;
 };
 

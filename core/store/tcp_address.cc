@@ -8,10 +8,15 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <system_error>
+#include <thread>  // NOLINT(build/c++11): absl has no thread
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster::store_internal {
 
@@ -23,6 +28,38 @@ absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text) {
                    "\" is not an address: expected host:port, such as 127.0.0.1:29500 or "
                    "[::1]:29500"));
 }
+
+namespace {
+
+absl::StatusOr<std::vector<ResolvedAddress>> Ask(const TcpAddress& address, int flags) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* list = nullptr;
+  const int failed =
+      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &list);
+  if (failed != 0) {
+    return absl::NotFoundError(absl::StrCat("cannot find host \"", address.host,
+                                            "\": ", gai_strerror(failed),
+                                            ": check the name, or give its number"));
+  }
+  std::vector<ResolvedAddress> resolved;
+  for (const addrinfo* info = list; info != nullptr; info = info->ai_next) {
+    if (info->ai_family != AF_INET && info->ai_family != AF_INET6) continue;
+    ResolvedAddress one;
+    std::memcpy(&one.storage, info->ai_addr, info->ai_addrlen);
+    one.size = info->ai_addrlen;
+    resolved.push_back(one);
+  }
+  freeaddrinfo(list);
+  if (resolved.empty()) {
+    return absl::NotFoundError(absl::StrCat("host \"", address.host, "\" has no internet address"));
+  }
+  return resolved;
+}
+
+}  // namespace
 
 bool ResolvedAddress::IsLoopback() const {
   if (family() == AF_INET) {
@@ -45,32 +82,41 @@ TcpAddress ResolvedAddress::Numeric() const {
   return {text, ntohs(address.sin6_port)};
 }
 
-absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address) {
-  addrinfo hints = {};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* list = nullptr;
-  const int failed =
-      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &list);
-  if (failed != 0) {
-    return absl::NotFoundError(absl::StrCat("cannot find host \"", address.host,
-                                            "\": ", gai_strerror(failed),
-                                            ": check the name, or give its number"));
+absl::StatusOr<std::vector<ResolvedAddress>> AskTheSystem(const TcpAddress& address) {
+  return Ask(address, 0);
+}
+
+absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, absl::Time deadline,
+                                                     Lookup lookup) {
+  absl::StatusOr<std::vector<ResolvedAddress>> number = Ask(address, AI_NUMERICHOST);
+  if (number.ok()) return number;
+  struct State {
+    Lookup lookup;
+    TcpAddress address;
+    absl::StatusOr<std::vector<ResolvedAddress>> result;
+    absl::Notification done;
+  };
+  auto state = std::make_shared<State>();
+  state->lookup = std::move(lookup);
+  state->address = address;
+  // The one library call here that throws: std::thread reports a system without threads so.
+  try {
+    std::thread([state] {
+      state->result = state->lookup(state->address);
+      state->done.Notify();
+    }).detach();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread to look up host \"", address.host, "\": ", error.what(),
+                     "; look at the process and memory limits (ulimit -u, cgroup pids.max), or "
+                     "give its number"));
   }
-  std::vector<ResolvedAddress> resolved;
-  for (const addrinfo* info = list; info != nullptr; info = info->ai_next) {
-    if (info->ai_family != AF_INET && info->ai_family != AF_INET6) continue;
-    ResolvedAddress one;
-    std::memcpy(&one.storage, info->ai_addr, info->ai_addrlen);
-    one.size = info->ai_addrlen;
-    resolved.push_back(one);
+  if (!state->done.WaitForNotificationWithTimeout(deadline - MonotonicNow())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("cannot find host \"", address.host,
+                     "\" in time: the name server does not answer; give the host's number"));
   }
-  freeaddrinfo(list);
-  if (resolved.empty()) {
-    return absl::NotFoundError(absl::StrCat("host \"", address.host, "\" has no internet address"));
-  }
-  return resolved;
+  return std::move(state->result);
 }
 
 absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {

@@ -6,12 +6,14 @@
 
 #include <sys/socket.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "muster/core/platform/endpoint.h"
 
 namespace muster::store_internal {
@@ -30,8 +32,15 @@ struct ResolvedAddress {
   TcpAddress Numeric() const;
 };
 
-// What the host's name stands for, best first. May ask a name server. NotFound naming the host.
-absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address);
+// As getaddrinfo of the system, which blocks for as long as its configuration says.
+using Lookup = std::function<absl::StatusOr<std::vector<ResolvedAddress>>(const TcpAddress&)>;
+absl::StatusOr<std::vector<ResolvedAddress>> AskTheSystem(const TcpAddress& address);
+
+// What the host stands for, best first. A number is not looked up; a name is, on a thread of its
+// own, which nothing can cancel: at `deadline` (of MonotonicNow) it is left to end by itself.
+// NotFound or DeadlineExceeded, naming the host.
+absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, absl::Time deadline,
+                                                     Lookup lookup = AskTheSystem);
 
 struct Listener {
   int fd = -1;         // the caller's

@@ -3,13 +3,56 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster::store_internal {
 namespace {
 
 using ::testing::HasSubstr;
+
+absl::StatusOr<std::vector<ResolvedAddress>> Find(const TcpAddress& address) {
+  return Resolve(address, MonotonicNow() + absl::Seconds(10) * TimeoutScale());
+}
+
+TEST(TcpAddressTest, ANumberIsNotLookedUp) {
+  int asked = 0;
+  const Lookup lookup = [&](const TcpAddress&) {
+    ++asked;
+    return absl::NotFoundError("asked");
+  };
+  EXPECT_TRUE(Resolve({"10.0.0.1", 1}, absl::InfinitePast(), lookup).ok());
+  EXPECT_TRUE(Resolve({"fe80::1", 1}, absl::InfinitePast(), lookup).ok());
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(Resolve({"node-7", 1}, absl::InfiniteFuture(), lookup).status().message(), "asked");
+}
+
+TEST(TcpAddressTest, ANameServerThatDoesNotAnswerHoldsNobodyBeyondTheDeadline) {
+  // Shared, since the lookup goes on behind the back of who asked.
+  auto answer = std::make_shared<absl::Notification>();
+  auto ended = std::make_shared<absl::Notification>();
+  const Lookup lookup = [=](const TcpAddress&) -> absl::StatusOr<std::vector<ResolvedAddress>> {
+    answer->WaitForNotification();
+    ended->Notify();
+    return absl::NotFoundError("late");
+  };
+  const absl::Status status =
+      Resolve({"node-7", 1}, MonotonicNow() + absl::Milliseconds(20), lookup).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"node-7\""));
+  answer->Notify();
+  ended->WaitForNotification();
+}
 
 TEST(TcpAddressTest, RefusesWhatIsNoneAndShowsTheFormExpected) {
   for (const char* text : {"", "host", "host:65536", "::1:5"}) {
@@ -20,21 +63,21 @@ TEST(TcpAddressTest, RefusesWhatIsNoneAndShowsTheFormExpected) {
 }
 
 TEST(TcpAddressTest, KnowsLoopback) {
-  EXPECT_TRUE(Resolve({"127.0.0.1", 1})->front().IsLoopback());
-  EXPECT_TRUE(Resolve({"127.8.9.1", 1})->front().IsLoopback());
-  EXPECT_TRUE(Resolve({"::1", 1})->front().IsLoopback());
-  EXPECT_FALSE(Resolve({"0.0.0.0", 1})->front().IsLoopback());
-  EXPECT_FALSE(Resolve({"10.0.0.1", 1})->front().IsLoopback());
-  EXPECT_FALSE(Resolve({"::", 1})->front().IsLoopback());
+  EXPECT_TRUE(Find({"127.0.0.1", 1})->front().IsLoopback());
+  EXPECT_TRUE(Find({"127.8.9.1", 1})->front().IsLoopback());
+  EXPECT_TRUE(Find({"::1", 1})->front().IsLoopback());
+  EXPECT_FALSE(Find({"0.0.0.0", 1})->front().IsLoopback());
+  EXPECT_FALSE(Find({"10.0.0.1", 1})->front().IsLoopback());
+  EXPECT_FALSE(Find({"::", 1})->front().IsLoopback());
 }
 
 TEST(TcpAddressTest, APortThatIsTakenSaysSoAndOneThatIsFreeAgainIsTaken) {
-  const auto first = Listen(Resolve({"127.0.0.1", 0})->front());
+  const auto first = Listen(Find({"127.0.0.1", 0})->front());
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_NE(first->address.port, 0);
   EXPECT_NE(fcntl(first->fd, F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_NE(fcntl(first->fd, F_GETFL) & O_NONBLOCK, 0);
-  const ResolvedAddress same = Resolve(first->address)->front();
+  const ResolvedAddress same = Find(first->address)->front();
   const auto second = Listen(same);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(first->address.ToString()));

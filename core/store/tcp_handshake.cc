@@ -189,7 +189,7 @@ absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
   const absl::Time start = MonotonicNow();
   const absl::StatusOr<TcpAddress> address = ParseTcpAddress(options.address);
   if (!address.ok()) return address.status();
-  const absl::StatusOr<std::vector<ResolvedAddress>> resolved = Resolve(*address);
+  const absl::StatusOr<std::vector<ResolvedAddress>> resolved = Resolve(*address, options.deadline);
   if (!resolved.ok()) return resolved.status();
 
   int attempts = 0;

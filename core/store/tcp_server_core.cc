@@ -58,6 +58,12 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   void Finish() { stream_->Finish(); }
   void Abandon() { stream_->Abandon(); }
 
+  // The session's end, for the engine: this is no sink of it any more.
+  void Disconnect(absl::string_view why) {
+    core_->control_->Cancel(deadline_);
+    if (session_ != 0) core_->engine_.Disconnect(session_, why, core_->control_->Now());
+  }
+
  private:
   // Texts of errors complete the sentence "its connection was ended: ..."
   absl::Status OnFrame(absl::string_view body) {
@@ -149,16 +155,11 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   }
 
   void OnClosed(const absl::Status& why) {
-    core_->control_->Cancel(deadline_);
     const auto self = shared_from_this();
-    if (session_ == 0) {
-      --core_->strangers_;
-    } else {
-      // "its connection closed" when it went; when we ended it, why.
-      const absl::string_view how =
-          absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
-      core_->engine_.Disconnect(session_, absl::StrCat(how, why.message()), core_->control_->Now());
-    }
+    if (session_ == 0) --core_->strangers_;
+    // "its connection closed" when it went; when we ended it, why.
+    const absl::string_view how = absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
+    Disconnect(absl::StrCat(how, why.message()));
     core_->Remove(self);
   }
 
@@ -299,7 +300,9 @@ void TcpServerCore::Close(absl::AnyInvocable<void()> closed) {
   control_->PostAt(control_->Now() + absl::Milliseconds(200), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr || !self->all_closed_) return;
+    // The engine outlives them, as long as the server's object: nothing may be sent there any more.
     for (const auto& connection : self->connections_) connection->Abandon();
+    for (const auto& connection : self->connections_) connection->Disconnect("the store ended");
     self->connections_.clear();
     self->control_->Post(std::exchange(self->all_closed_, nullptr));
   });

@@ -192,21 +192,21 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const Options& optio
 
 TcpStore::TcpStore(ControlThread* control, std::shared_ptr<ClientCore> core,
                    std::shared_ptr<TcpChannel> channel, std::string server, std::string local_host)
-    : control_(control),
+    : ClientStore(std::move(core)),
+      control_(control),
       fork_generation_(ForkGeneration()),
       server_(std::move(server)),
       local_host_(std::move(local_host)),
-      core_(std::move(core)),
       channel_(std::move(channel)) {}
 
 TcpStore::~TcpStore() {
   if (fork_generation_ != ForkGeneration()) {
     // A forked child: nothing here may touch the event loop, whose thread is the parent's.
     absl::IgnoreLeak(new std::shared_ptr<TcpChannel>(channel_));
-    absl::IgnoreLeak(new std::shared_ptr<ClientCore>(core_));
+    LeakCore();
     return;
   }
-  core_->Shutdown(absl::CancelledError("the store's client was destroyed"));
+  core().Shutdown(absl::CancelledError("the store's client was destroyed"));
   if (control_->RunsHere()) {
     channel_->Goodbye();
     return;
@@ -219,44 +219,6 @@ TcpStore::~TcpStore() {
     said->Notify();
   });
   said->WaitForNotificationWithTimeout(store_internal::kGoodbye);
-}
-
-void TcpStore::Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) {
-  core_->Get(key, deadline, std::move(done));
-}
-
-void TcpStore::Set(absl::string_view key, absl::string_view value, Lifetime lifetime,
-                   absl::Time deadline, Callback<Revision> done) {
-  core_->Set(key, value, lifetime, deadline, std::move(done));
-}
-
-void TcpStore::CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
-                             Lifetime lifetime, absl::Time deadline,
-                             Callback<CompareAndSetResult> done) {
-  core_->CompareAndSet(key, expected, value, lifetime, deadline, std::move(done));
-}
-
-void TcpStore::Delete(absl::string_view key, absl::Time deadline, DoneCallback done) {
-  core_->Delete(key, deadline, std::move(done));
-}
-
-Store::WatchId TcpStore::Watch(absl::string_view prefix, WatchCallback changed) {
-  return core_->Watch(prefix, std::move(changed));
-}
-
-void TcpStore::Unwatch(WatchId watch) { core_->Unwatch(watch); }
-
-void TcpStore::Gather(absl::string_view key, int rank, int size, absl::string_view value,
-                      absl::Time deadline, Callback<GatherResult> done) {
-  core_->Gather(key, rank, size, value, deadline, std::move(done));
-}
-
-void TcpStore::Withdraw(absl::string_view key, int rank, absl::string_view reason) {
-  core_->Withdraw(key, rank, reason);
-}
-
-void TcpStore::Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) {
-  core_->Leave(reason, deadline, std::move(done));
 }
 
 }  // namespace muster

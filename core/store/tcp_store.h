@@ -18,8 +18,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/core/platform/control_thread.h"
+#include "muster/core/store/client_store.h"
 #include "muster/core/store/session_record.h"
-#include "muster/core/store/store.h"
 
 namespace muster {
 
@@ -32,7 +32,7 @@ class TcpChannel;
 // store (rank 0, host a, pid 7, at 127.0.0.1:41231) was lost: connection closed"; there is no
 // reconnecting, since the server has declared the session lost. Its callbacks run on the control
 // thread.
-class TcpStore final : public Store {
+class TcpStore final : public store_internal::ClientStore {
  public:
   struct Options {
     std::string address;
@@ -64,20 +64,6 @@ class TcpStore final : public Store {
   // This host's address on the way to the server, as a number: "127.0.0.1", "10.0.0.7".
   const std::string& local_host() const { return local_host_; }
 
-  void Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) override;
-  void Set(absl::string_view key, absl::string_view value, Lifetime lifetime, absl::Time deadline,
-           Callback<Revision> done) override;
-  void CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
-                     Lifetime lifetime, absl::Time deadline,
-                     Callback<CompareAndSetResult> done) override;
-  void Delete(absl::string_view key, absl::Time deadline, DoneCallback done) override;
-  WatchId Watch(absl::string_view prefix, WatchCallback changed) override;
-  void Unwatch(WatchId watch) override;
-  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
-              absl::Time deadline, Callback<GatherResult> done) override;
-  void Withdraw(absl::string_view key, int rank, absl::string_view reason) override;
-  void Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) override;
-
  private:
   TcpStore(ControlThread* control, std::shared_ptr<store_internal::ClientCore> core,
            std::shared_ptr<store_internal::TcpChannel> channel, std::string server,
@@ -87,7 +73,6 @@ class TcpStore final : public Store {
   const uint64_t fork_generation_;
   const std::string server_;
   const std::string local_host_;
-  std::shared_ptr<store_internal::ClientCore> core_;
   std::shared_ptr<store_internal::TcpChannel> channel_;
 };
 

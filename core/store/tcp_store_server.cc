@@ -27,7 +27,8 @@ constexpr absl::Duration kPromptly = absl::Seconds(5);
 absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
   const absl::StatusOr<TcpAddress> address = store_internal::ParseTcpAddress(options.address);
   if (!address.ok()) return address.status();
-  const absl::StatusOr<std::vector<ResolvedAddress>> resolved = store_internal::Resolve(*address);
+  const absl::StatusOr<std::vector<ResolvedAddress>> resolved =
+      store_internal::Resolve(*address, MonotonicNow() + options.lookup_timeout);
   if (!resolved.ok()) return resolved.status();
   const ResolvedAddress& chosen = resolved->front();
   if (!options.beyond_this_host && !chosen.IsLoopback()) {

@@ -43,6 +43,8 @@ class TcpStoreServer {
     int world_size = 1;
     // Where to listen; port 0: any free one, see address().
     std::string address = "127.0.0.1:0";
+    // Bound of looking its name up; a number is not looked up.
+    absl::Duration lookup_timeout = absl::Seconds(10);
     // Without it an address beyond this host is refused: whoever reaches the port and has the token
     // may change the job's store, and what goes over the wire is not encrypted.
     bool beyond_this_host = false;
@@ -62,8 +64,8 @@ class TcpStoreServer {
   };
 
   // Listens, then returns. Errors: InvalidArgument (the address, its form), NotFound (its host),
-  // FailedPrecondition (somebody else holds the port; an address beyond this host),
-  // ResourceExhausted.
+  // DeadlineExceeded (nobody says where its host is), FailedPrecondition (somebody else holds the
+  // port; an address beyond this host), ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
 
   // Stop at once.

@@ -203,6 +203,21 @@ TEST_F(TcpStoreServerTest, AtItsBoundTheServerEndsAndNamesWhoHadNotLeft) {
   EXPECT_EQ(Set(*store, "k", "v").status(), lost);
 }
 
+TEST_F(TcpStoreServerTest, AClientThatKeepsItsConnectionIsNoSinkOfAServerThatHasStopped) {
+  auto server = Serve();
+  // Never answers the goodbye, so that its connection is given up.
+  RawConnection stubborn(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
+  EXPECT_FALSE(server->Stop(absl::InfinitePast()).ok());
+  std::vector<SessionRecord> sessions = server->Sessions();
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_EQ(sessions[0].liveness, Liveness::kLost);
+  EXPECT_THAT(sessions[0].reason, HasSubstr("the store ended"));
+  // A launcher may go on reaping: whoever watches the sessions would be told.
+  server->DeclareLost(2, "killed by signal 9");
+  sessions = server->Sessions();
+  EXPECT_EQ(sessions.size(), 2u);
+}
+
 TEST_F(TcpStoreServerTest, AServerOnTheClientsControlThreadServesAndStops) {
   server_options_.control_thread = control_.get();
   auto server = Serve();

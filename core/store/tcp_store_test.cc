@@ -74,7 +74,8 @@ TEST_F(TcpStoreTest, AServerThatStartsLaterThanItsClientsIsFound) {
 }
 
 TEST_F(TcpStoreTest, SomethingElseThatListensThereIsTold) {
-  const auto listener = store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
+  const auto listener =
+      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0}, Soon())->front());
   ASSERT_TRUE(listener.ok()) << listener.status();
   std::thread other([&] {
     pollfd poller = {listener->fd, POLLIN, 0};
@@ -91,7 +92,8 @@ TEST_F(TcpStoreTest, SomethingElseThatListensThereIsTold) {
 }
 
 TEST_F(TcpStoreTest, SomethingThatAcceptsAndSaysNothingIsToldAtTheDeadline) {
-  const auto listener = store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
+  const auto listener =
+      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0}, Soon())->front());
   ASSERT_TRUE(listener.ok()) << listener.status();
   auto options = ClientOptions(listener->address.ToString(), 1);
   options.deadline = MonotonicNow() + absl::Milliseconds(50);
@@ -158,7 +160,8 @@ TEST_F(TcpStoreTest, IdleClientsWithHeartbeatsAreKept) {
 }
 
 TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
-  const auto listener = store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0})->front());
+  const auto listener =
+      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0}, Soon())->front());
   ASSERT_TRUE(listener.ok()) << listener.status();
   std::unique_ptr<RawConnection> session;
   std::thread silent([&] {

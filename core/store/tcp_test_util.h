@@ -47,7 +47,7 @@ class RawConnection {
  public:
   explicit RawConnection(const std::string& address) : reader_(store_internal::kMaxResponseBytes) {
     const auto parsed = store_internal::ParseTcpAddress(address);
-    const auto fd = store_internal::StartConnect(store_internal::Resolve(*parsed)->front());
+    const auto fd = store_internal::StartConnect(store_internal::Resolve(*parsed, Soon())->front());
     EXPECT_TRUE(fd.ok()) << fd.status();
     fd_ = fd.ok() ? *fd : -1;
   }
