@@ -1,8 +1,10 @@
 #include "muster/core/observe/process_holdings.h"
 
 #include <dirent.h>
+#include <errno.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -18,13 +20,16 @@
 namespace muster {
 namespace {
 
-// Entries of a folder of /proc, without those that looking at it makes.
-int64_t CountEntries(const char* folder, int64_t own) {
+// How many of the entries of a folder of /proc there are, without those that looking at it makes.
+int64_t CountEntries(const char* folder, int64_t own, std::string& unknown) {
   struct Close {
     void operator()(DIR* dir) const { closedir(dir); }
   };
   const std::unique_ptr<DIR, Close> dir(opendir(folder));
-  if (dir == nullptr) return 0;
+  if (dir == nullptr) {
+    unknown = absl::StrCat("cannot open ", folder, ": ", strerror(errno));
+    return 0;
+  }
   int64_t count = -own;
   while (const dirent* entry = readdir(dir.get())) {
     if (entry->d_name[0] != '.') ++count;
@@ -32,8 +37,9 @@ int64_t CountEntries(const char* folder, int64_t own) {
   return count;
 }
 
-int64_t CountSegments() {
+int64_t CountSegments(std::string& unknown) {
   std::ifstream maps("/proc/self/maps");
+  if (!maps.is_open()) unknown = absl::StrCat("cannot open /proc/self/maps: ", strerror(errno));
   std::set<std::string> inodes;  // a segment that is mapped in pieces is one
   std::string line;
   while (std::getline(maps, line)) {
@@ -55,9 +61,9 @@ int64_t Excess(int64_t now, int64_t baseline) { return std::max<int64_t>(0, now 
 ProcessHoldings ProcessHoldings::Now() {
   ProcessHoldings holdings;
   holdings.groups = static_cast<int64_t>(AllLiveGroups().size());
-  holdings.fds = CountEntries("/proc/self/fd", /*own=*/1);
-  holdings.threads = CountEntries("/proc/self/task", /*own=*/0);
-  holdings.segments = CountSegments();
+  holdings.fds = CountEntries("/proc/self/fd", /*own=*/1, holdings.unknown);
+  holdings.threads = CountEntries("/proc/self/task", /*own=*/0, holdings.unknown);
+  holdings.segments = CountSegments(holdings.unknown);
   return holdings;
 }
 
@@ -67,13 +73,15 @@ ProcessHoldings ProcessHoldings::Beyond(const ProcessHoldings& baseline, absl::D
     const ProcessHoldings now = Now();
     const ProcessHoldings excess = {
         Excess(now.groups, baseline.groups), Excess(now.fds, baseline.fds),
-        Excess(now.threads, baseline.threads), Excess(now.segments, baseline.segments)};
+        Excess(now.threads, baseline.threads), Excess(now.segments, baseline.segments),
+        baseline.unknown.empty() ? now.unknown : baseline.unknown};
     if (excess.empty() || absl::Now() >= deadline) return excess;
     absl::SleepFor(absl::Milliseconds(1));
   }
 }
 
 std::string ProcessHoldings::ToString() const {
+  if (!unknown.empty()) return absl::StrCat("unknown (", unknown, ")");
   std::vector<std::string> parts;
   const auto add = [&parts](int64_t count, const char* what) {
     if (count != 0) parts.push_back(absl::StrCat(count, " ", what, count == 1 ? "" : "s"));

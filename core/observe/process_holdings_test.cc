@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <thread>  // NOLINT: a thread is what is counted
@@ -42,6 +43,22 @@ TEST(ProcessHoldingsTest, FewerThanBeforeIsNothingLeft) {
   const ProcessHoldings baseline = ProcessHoldings::Now();
   close(fd);
   EXPECT_TRUE(ProcessHoldings::Beyond(baseline, absl::ZeroDuration()).empty());
+}
+
+TEST(ProcessHoldingsTest, WhatCannotBeCountedIsUnknownAndNotNothing) {
+  const ProcessHoldings baseline = ProcessHoldings::Now();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;  // all taken
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const ProcessHoldings now = ProcessHoldings::Now();
+  const ProcessHoldings left = ProcessHoldings::Beyond(baseline, absl::ZeroDuration());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(now.unknown, ::testing::HasSubstr("Too many open files"));
+  EXPECT_FALSE(left.empty());
+  EXPECT_THAT(left.ToString(), ::testing::StartsWith("unknown (cannot open /proc/self/"));
+  EXPECT_FALSE(ProcessHoldings::Beyond(now, absl::ZeroDuration()).empty());
 }
 
 }  // namespace

@@ -8,7 +8,11 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/observed_thread.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
@@ -66,12 +70,17 @@ TEST(CancellationTest, ResetWaitsForACallbackThatRunsOnAnotherThread) {
   });
   std::thread canceller([&] { cancellation.Cancel(absl::AbortedError("a")); });
   started.WaitForNotification();
+  absl::Notification reset;
   std::atomic<bool> reset_returned{false};
-  std::thread resetter([&] {
+  ObservedThread resetter([&] {
+    reset.Notify();
     registration.Reset();
     EXPECT_TRUE(done);
     reset_returned = true;
   });
+  // Not before Reset waits, or has returned without: the callback runs until then.
+  reset.WaitForNotification();
+  EXPECT_TRUE(resetter.AwaitAsleep(MonotonicNow() + absl::Seconds(10) * TimeoutScale()));
   EXPECT_FALSE(reset_returned);
   go_on.Notify();
   resetter.join();
