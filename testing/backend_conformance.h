@@ -13,6 +13,7 @@
 //   target.backend = &backend;
 //   for (const ConformanceCheck& check : ConformanceChecks()) {
 //     absl::Status kept = check.run(target);   // OK, or what was seen
+//     if (ChecksNothing(kept)) ...             // there was nothing to check: skipped, not passed
 //   }
 #ifndef MUSTER_TESTING_BACKEND_CONFORMANCE_H_
 #define MUSTER_TESTING_BACKEND_CONFORMANCE_H_
@@ -21,6 +22,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "muster/core/collective/backend.h"
@@ -46,9 +48,17 @@ struct ConformanceCheck {
 // backend does: a call that never returns keeps its thread.
 //
 // A failed check answers with FailedPrecondition and one line: "rank 1: all_reduce sum of f32[7]:
-// element 3 is 9, not 6". A check of what the backend does not offer, or what needs more ranks than
-// there are, is OK.
+// element 3 is 9, not 6". A check of what the backend does not offer, or that needs more ranks than
+// there are, answers with what ChecksNothing knows.
 absl::Span<const ConformanceCheck> ConformanceChecks();
+
+// Whether a check says that there was nothing to check; the message says why. Never of what a
+// backend itself answered, whatever the code.
+bool ChecksNothing(const absl::Status& result);
+
+// OK when the backend offers what `expected` names ("all_reduce, barrier", in any order), no less
+// and no more: what is lost by mistake would be skipped everywhere else.
+absl::Status CheckCapabilities(const Backend& backend, absl::string_view expected);
 
 }  // namespace muster::testing
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -118,7 +119,7 @@ Tensor MarkedInput(DataType dtype, int rank, int64_t count) {
 }
 
 absl::Status AllReduce(World& world) {
-  if (!world.Has(Capability::kAllReduce)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllReduce); !skip.ok()) return skip;
   auto digests = std::make_shared<Digests>(world.size());
   absl::Status status = Connected(world, [digests](World& w, int rank) {
     return ForEachReduction(kSizes, kLarge, [&](ReduceOp op, DataType dtype, int64_t count) {
@@ -142,7 +143,8 @@ absl::Status AllReduce(World& world) {
 // One rank gives 1 + 2^-7, the others half a step of bf16 less than they need to be seen one by
 // one.
 absl::Status HalvesAccumulateInF32(World& world) {
-  if (!world.Has(Capability::kAllReduce) || world.size() < 3) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllReduce); !skip.ok()) return skip;
+  if (absl::Status skip = world.NeedRanks(3); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     struct Case {
       DataType dtype;
@@ -180,21 +182,31 @@ absl::Status HalvesAccumulateInF32(World& world) {
 
 template <class T>
 absl::Status WrapsAround(World& w, int rank) {
-  // max * size, and (max) ^ size, modulo 2^bits.
-  T value = std::numeric_limits<T>::max();
-  absl::Status status =
-      w.comm(rank).AllReduce(Buffer::Of(value), Buffer::Of(value), ReduceOp::kSum, w.Options());
-  if (!status.ok()) return status;
-  const T expected = static_cast<T>(static_cast<uint64_t>(std::numeric_limits<T>::max()) *
-                                    static_cast<uint64_t>(w.size()));
-  if (value != expected) {
-    return Broken("a sum of ", Name(DataTypeOf<T>()), " that overflows does not wrap around");
+  // The largest but one: times the size, and to its power, modulo 2^bits. (An odd power of the
+  // largest is the largest again.)
+  constexpr T kNearlyMax = std::numeric_limits<T>::max() - 1;
+  uint64_t sum = 0;
+  uint64_t product = 1;
+  for (int r = 0; r < w.size(); ++r) {
+    sum += static_cast<uint64_t>(kNearlyMax);
+    product *= static_cast<uint64_t>(kNearlyMax);
+  }
+  for (const auto& [op, expected] : {std::pair(ReduceOp::kSum, static_cast<T>(sum)),
+                                     std::pair(ReduceOp::kProduct, static_cast<T>(product))}) {
+    T value = kNearlyMax;
+    absl::Status status =
+        w.comm(rank).AllReduce(Buffer::Of(value), Buffer::Of(value), op, w.Options());
+    if (!status.ok()) return status;
+    if (value != expected) {
+      return Broken("a ", Name(op), " of ", Name(DataTypeOf<T>()),
+                    " that overflows does not wrap around");
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status IntegersWrapAround(World& world) {
-  if (!world.Has(Capability::kAllReduce)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllReduce); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     absl::Status status = WrapsAround<int8_t>(w, rank);
     status.Update(WrapsAround<uint8_t>(w, rank));
@@ -205,7 +217,7 @@ absl::Status IntegersWrapAround(World& world) {
 }
 
 absl::Status NanStaysNan(World& world) {
-  if (!world.Has(Capability::kAllReduce)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllReduce); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     for (DataType dtype : {DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64}) {
       for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kAverage}) {
@@ -227,7 +239,7 @@ absl::Status NanStaysNan(World& world) {
 }
 
 absl::Status Reduce(World& world) {
-  if (!world.Has(Capability::kReduce)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kReduce); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     int root = 0;
     return ForEachReduction({0, 1, 67}, kLarge, [&](ReduceOp op, DataType dtype, int64_t count) {
@@ -247,7 +259,7 @@ absl::Status Reduce(World& world) {
 }
 
 absl::Status ReduceScatter(World& world) {
-  if (!world.Has(Capability::kReduceScatter)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kReduceScatter); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     return ForEachReduction({0, 1, 67}, 20'011, [&](ReduceOp op, DataType dtype, int64_t count) {
       Tensor in = ReductionInput(op, dtype, rank, count * w.size());
@@ -268,7 +280,7 @@ absl::Status ReduceScatter(World& world) {
 }
 
 absl::Status Broadcast(World& world) {
-  if (!world.Has(Capability::kBroadcast)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kBroadcast); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     return ForEachType([&](DataType dtype, int64_t count) {
       for (int root = 0; root < w.size(); ++root) {
@@ -285,7 +297,7 @@ absl::Status Broadcast(World& world) {
 }
 
 absl::Status AllGather(World& world) {
-  if (!world.Has(Capability::kAllGather)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllGather); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     return ForEachType([&](DataType dtype, int64_t count) {
       const auto expected = [count](int64_t i) {
@@ -307,7 +319,7 @@ absl::Status AllGather(World& world) {
 }
 
 absl::Status Gather(World& world) {
-  if (!world.Has(Capability::kGather)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kGather); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     int root = 0;
     return ForEachType([&](DataType dtype, int64_t count) {
@@ -326,7 +338,7 @@ absl::Status Gather(World& world) {
 }
 
 absl::Status Scatter(World& world) {
-  if (!world.Has(Capability::kScatter)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kScatter); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     int root = 0;
     return ForEachType([&](DataType dtype, int64_t count) {
@@ -344,7 +356,7 @@ absl::Status Scatter(World& world) {
 }
 
 absl::Status AllToAll(World& world) {
-  if (!world.Has(Capability::kAllToAll)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllToAll); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     return ForEachType([&](DataType dtype, int64_t count) {
       // Element i of the slice that goes from one rank to another.
@@ -367,7 +379,7 @@ absl::Status AllToAll(World& world) {
 
 // Rank r sends (r + 2p) % 4 * scale elements to rank p: different for each pair, sometimes none.
 absl::Status AllToAllV(World& world) {
-  if (!world.Has(Capability::kAllToAll)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kAllToAll); !skip.ok()) return skip;
   return Connected(world, [](World& w, int rank) {
     for (int64_t scale : {0, 1, 37, 9001}) {
       const auto count = [scale](int from, int to) { return (from + 2 * to) % 4 * scale; };

@@ -2,8 +2,10 @@
 // in.
 //   --backend=NAME   needed only when several are linked in
 //   --ranks=N
+//   --capabilities=LIST   what the backend is expected to offer: all_reduce,barrier
 //   --option=K=V     any number of times
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,12 +28,16 @@ using muster::BackendRegistry;
 using muster::testing::ConformanceCheck;
 using muster::testing::ConformanceTarget;
 
-class CheckTest : public ::testing::Test {
+// All tests of one suite have one fixture.
+class Fixture : public ::testing::Test {};
+
+class CheckTest : public Fixture {
  public:
   CheckTest(const ConformanceCheck& check, const ConformanceTarget& target)
       : check_(check), target_(target) {}
   void TestBody() override {
     const absl::Status kept = check_.run(target_);
+    if (muster::testing::ChecksNothing(kept)) GTEST_SKIP() << kept.message();
     EXPECT_TRUE(kept.ok()) << kept.message();
   }
 
@@ -40,19 +46,38 @@ class CheckTest : public ::testing::Test {
   const ConformanceTarget target_;
 };
 
-absl::Status ParseArguments(int argc, char** argv, ConformanceTarget& target) {
+class CapabilitiesTest : public Fixture {
+ public:
+  CapabilitiesTest(const muster::Backend& backend, std::string expected)
+      : backend_(backend), expected_(std::move(expected)) {}
+  void TestBody() override {
+    const absl::Status kept = muster::testing::CheckCapabilities(backend_, expected_);
+    EXPECT_TRUE(kept.ok()) << kept.message();
+  }
+
+ private:
+  const muster::Backend& backend_;
+  const std::string expected_;
+};
+
+absl::Status ParseArguments(int argc, char** argv, ConformanceTarget& target,
+                            std::optional<std::string>& capabilities) {
   std::string name;
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     if (absl::ConsumePrefix(&argument, "--backend=")) {
       name = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--capabilities=")) {
+      capabilities = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--option=")) {
       target.options.insert(
           std::pair<std::string, std::string>(absl::StrSplit(argument, absl::MaxSplits('=', 1))));
     } else if (!absl::ConsumePrefix(&argument, "--ranks=") ||
                !absl::SimpleAtoi(argument, &target.ranks) || target.ranks < 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          argv[i], " is none of --backend=NAME, --ranks=N (1 or more), --option=KEY=VALUE"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(argv[i],
+                       " is none of --backend=NAME, --ranks=N (1 or more), --capabilities=LIST, "
+                       "--option=KEY=VALUE"));
     }
   }
   if (name.empty()) {
@@ -79,14 +104,20 @@ absl::Status ParseArguments(int argc, char** argv, ConformanceTarget& target) {
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   ConformanceTarget target;
-  if (absl::Status status = ParseArguments(argc, argv, target); !status.ok()) {
+  std::optional<std::string> capabilities;
+  if (absl::Status status = ParseArguments(argc, argv, target, capabilities); !status.ok()) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return 2;
+  }
+  if (capabilities.has_value()) {
+    ::testing::RegisterTest(
+        "BackendConformance", "OffersWhatIsExpected", nullptr, nullptr, __FILE__, __LINE__,
+        [&]() -> Fixture* { return new CapabilitiesTest(*target.backend, *capabilities); });
   }
   for (const ConformanceCheck& check : muster::testing::ConformanceChecks()) {
     ::testing::RegisterTest(
         "BackendConformance", check.name, nullptr, nullptr, __FILE__, __LINE__,
-        [&check, target]() -> ::testing::Test* { return new CheckTest(check, target); });
+        [&check, target]() -> Fixture* { return new CheckTest(check, target); });
   }
   return RUN_ALL_TESTS();
 }

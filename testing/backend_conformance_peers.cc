@@ -27,7 +27,7 @@ namespace {
 // In each round another rank is late. It gives the others a while to leave too early, which only a
 // barrier that does not wait lets them do.
 absl::Status BarrierWaits(World& world) {
-  if (!world.Has(Capability::kBarrier)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kBarrier); !skip.ok()) return skip;
   absl::Status status = world.Connect();
   if (!status.ok()) return status;
   auto left = std::make_shared<std::vector<std::atomic<int>>>(static_cast<size_t>(world.size()));
@@ -54,7 +54,8 @@ absl::Status BarrierWaits(World& world) {
 // Around the ring, one after the other, then all pairs at once: more than the sockets hold, in both
 // directions, so that only transfers that progress together get through.
 absl::Status SendAndReceive(World& world) {
-  if (!world.Has(Capability::kSendReceive) || world.size() < 2) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kSendReceive); !skip.ok()) return skip;
+  if (absl::Status skip = world.NeedRanks(2); !skip.ok()) return skip;
   absl::Status status = world.Connect();
   if (!status.ok()) return status;
   status = world.Each([](World& w, int rank) {
@@ -88,7 +89,8 @@ absl::Status SendAndReceive(World& world) {
 }
 
 absl::Status TransfersProgressTogether(World& world) {
-  if (!world.Has(Capability::kSendReceive) || world.size() < 2) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kSendReceive); !skip.ok()) return skip;
+  if (absl::Status skip = world.NeedRanks(2); !skip.ok()) return skip;
   absl::Status status = world.Connect();
   if (!status.ok()) return status;
   status = world.Each([](World& w, int rank) {
@@ -156,7 +158,7 @@ absl::Status SplitOnce(World& w, int rank, const std::function<int(int)>& color)
 }
 
 absl::Status SplitMakesCommunicators(World& world) {
-  if (!world.Has(Capability::kSplit)) return absl::OkStatus();
+  if (absl::Status skip = world.Need(Capability::kSplit); !skip.ok()) return skip;
   absl::Status status = world.Connect();
   if (!status.ok()) return status;
   status = world.Each([](World& w, int rank) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -31,6 +32,7 @@
 #include "muster/core/collective/device.h"
 #include "muster/core/collective/reduce_op.h"
 #include "muster/core/collective/reduction.h"
+#include "muster/core/platform/timeout_scale.h"
 #include "muster/testing/backend_conformance.h"
 
 namespace muster::testing {
@@ -66,6 +68,8 @@ enum class Bug {
   kWritesAfterItReturned,
   kTransfersOneAfterTheOther,
   kSplitIgnoresTheKey,
+  kMissesRanksWithoutAName,
+  kMultipliesWithSaturation,
 };
 
 // What the communicators of one broken backend share.
@@ -77,6 +81,7 @@ struct Shared {
   std::vector<std::thread> leaked_threads;
   std::vector<int> leaked_descriptors;
   std::vector<std::weak_ptr<Communicator>> alive;
+  int users = 0;              // communicators, and calls of Connect that have not returned
   float* returned = nullptr;  // a buffer whose operation is over
 };
 
@@ -86,10 +91,13 @@ class BrokenCommunicator : public Communicator {
       : rank_(rank), size_(size), right_(std::move(right)), shared_(shared) {
     absl::MutexLock lock(&shared_->mutex);
     shared_->alive.push_back(right_);
+    ++shared_->users;
     if (Is(Bug::kDescriptorSurvivesExec)) fd_ = eventfd(0, 0);
   }
   ~BrokenCommunicator() override {
     if (fd_ >= 0) close(fd_);
+    absl::MutexLock lock(&shared_->mutex);
+    --shared_->users;
   }
 
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
@@ -118,6 +126,10 @@ class BrokenCommunicator : public Communicator {
       return last_cause_;
     }
     if (out.count == 0) return status;
+    if (Is(Bug::kMultipliesWithSaturation) && op == ReduceOp::kProduct && out.count == 1 &&
+        out.dtype == DataType::kI8) {
+      *static_cast<int8_t*>(out.data) = 127;
+    }
     if (Is(Bug::kSumsWrongly) && out.dtype == DataType::kF32) *static_cast<float*>(out.data) += 1;
     if (Is(Bug::kRoundsDifferentlyOnOneRank) && rank_ == size_ - 1 && op == ReduceOp::kAverage &&
         out.dtype == DataType::kF64 && out.count > 1) {
@@ -236,9 +248,15 @@ class BrokenBackend : public Backend {
                                                   : right_.Check(device, options);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(const ConnectContext& context) override {
+    Count(1);
+    const absl::Cleanup done = [this] { Count(-1); };
     ConnectContext own = context;
     if (shared_->bug == Bug::kIgnoresCancellation) own.cancellation = nullptr;
     absl::StatusOr<std::unique_ptr<Communicator>> made = right_.Connect(own);
+    if (!made.ok() && shared_->bug == Bug::kMissesRanksWithoutAName) {
+      // Full of numbers, and none of them tells who.
+      return absl::DeadlineExceededError("gave up after 2 of 2 tries, 2000 ms, rank 23 of 0..22");
+    }
     if (!made.ok()) return made;
     if (shared_->bug == Bug::kIgnoresSigpipeForTheProcess) signal(SIGPIPE, SIG_IGN);
     {
@@ -255,6 +273,11 @@ class BrokenBackend : public Backend {
   }
 
  private:
+  void Count(int change) {
+    absl::MutexLock lock(&shared_->mutex);
+    shared_->users += change;
+  }
+
   ReferenceBackend right_;
   Shared* const shared_;
 };
@@ -266,8 +289,8 @@ struct Planted {
 };
 
 constexpr Planted kPlanted[] = {
-    {Bug::kLeaksADescriptor, "CreateAndFinalizeWithNothingBetween", "file descriptors"},
-    {Bug::kLeaksAThread, "CreateAndDestroyWithNothingBetween", "threads"},
+    {Bug::kLeaksADescriptor, "CreateAndFinalizeWithNothingBetween", " fds"},
+    {Bug::kLeaksAThread, "CreateAndDestroyWithNothingBetween", " threads"},
     {Bug::kDescriptorSurvivesExec, "HeldCountsEverythingAndNothingSurvivesExec",
      "not close-on-exec"},
     {Bug::kHeldForgetsDescriptors, "HeldCountsEverythingAndNothingSurvivesExec",
@@ -298,13 +321,15 @@ constexpr Planted kPlanted[] = {
     {Bug::kWritesAfterItReturned, "BuffersAreTheCallersAfterwards", "was written to after"},
     {Bug::kTransfersOneAfterTheOther, "TransfersProgressTogether", "transfer"},
     {Bug::kSplitIgnoresTheKey, "SplitMakesCommunicators", "after split the ranks were"},
+    {Bug::kMissesRanksWithoutAName, "AMissingRankIsNamedAtTheDeadline", "names rank 2"},
+    {Bug::kMultipliesWithSaturation, "IntegersWrapAround", "a product of i8 that overflows"},
 };
 
 absl::Status RunCheckNamed(absl::string_view name, Bug bug) {
-  Shared shared(bug);
-  BrokenBackend backend(&shared);
+  auto shared = std::make_unique<Shared>(bug);
+  auto backend = std::make_unique<BrokenBackend>(shared.get());
   ConformanceTarget target;
-  target.backend = &backend;
+  target.backend = backend.get();
   target.ranks = 3;
   target.bound = absl::Seconds(bug == Bug::kNone ? 10 : 1);
   absl::Status result = absl::NotFoundError(absl::StrCat("no check is called ", name));
@@ -314,19 +339,31 @@ absl::Status RunCheckNamed(absl::string_view name, Bug bug) {
   // What the bug left behind: calls that block, threads, descriptors.
   std::vector<std::weak_ptr<Communicator>> alive;
   {
-    absl::MutexLock lock(&shared.mutex);
-    alive = shared.alive;
+    absl::MutexLock lock(&shared->mutex);
+    alive = shared->alive;
   }
   for (const std::weak_ptr<Communicator>& weak : alive) {
     if (std::shared_ptr<Communicator> comm = weak.lock()) comm->Abort(absl::AbortedError("end"));
   }
-  // They hold the backend: it stays until they have let go.
-  for (const std::weak_ptr<Communicator>& weak : alive) {
-    while (!weak.expired()) std::this_thread::yield();
+  shared->end.Notify();
+  for (std::thread& thread : shared->leaked_threads) thread.join();
+  for (int fd : shared->leaked_descriptors) close(fd);
+  // They use the backend: it stays until they have let go.
+  bool unused = false;
+  {
+    absl::MutexLock lock(&shared->mutex);
+    unused =
+        shared->mutex.AwaitWithTimeout(absl::Condition(
+                                           +[](int* users) { return *users == 0; }, &shared->users),
+                                       absl::Seconds(30) * TimeoutScale());
   }
-  shared.end.Notify();
-  for (std::thread& thread : shared.leaked_threads) thread.join();
-  for (int fd : shared.leaked_descriptors) close(fd);
+  if (!unused) {
+    ADD_FAILURE() << "bug " << static_cast<int>(bug) << ", found by " << name
+                  << ": calls did not return after Abort and their deadline";
+    // Left to those that still use them.
+    shared.release();
+    backend.release();
+  }
   return result;
 }
 
@@ -357,6 +394,55 @@ INSTANTIATE_TEST_SUITE_P(All, NoBugTest,
                          [](const ::testing::TestParamInfo<ConformanceCheck>& test) {
                            return std::string(test.param.name);
                          });
+
+// Offers next to nothing.
+class PoorBackend : public ReferenceBackend {
+ public:
+  absl::string_view name() const override { return "poor"; }
+  Capabilities capabilities() const override { return {Capability::kBarrier}; }
+};
+
+TEST(ConformanceChecksTest, WhatChecksNothingSaysSoAndWhy) {
+  PoorBackend backend;
+  ConformanceTarget target;
+  target.backend = &backend;
+  std::map<std::string, absl::Status> results;
+  for (const ConformanceCheck& check : ConformanceChecks()) {
+    for (absl::string_view needs : {"Broadcast", "AllGather", "AllToAll", "Sends", "Split"}) {
+      if (absl::StartsWith(check.name, needs)) results[check.name] = check.run(target);
+    }
+  }
+  EXPECT_GE(results.size(), 4u);
+  for (const auto& [name, result] : results) {
+    EXPECT_TRUE(ChecksNothing(result)) << name << ": " << result;
+    EXPECT_TRUE(absl::StrContains(result.message(), "does not offer")) << result;
+  }
+  EXPECT_FALSE(ChecksNothing(absl::OkStatus()));
+  EXPECT_FALSE(ChecksNothing(absl::UnimplementedError("nothing to check")));
+}
+
+TEST(ConformanceChecksTest, TooFewRanksCheckNothing) {
+  ReferenceBackend backend;
+  ConformanceTarget target;
+  target.backend = &backend;
+  target.ranks = 1;
+  for (const ConformanceCheck& check : ConformanceChecks()) {
+    if (absl::string_view(check.name) != "SendMeetsReceive") continue;
+    const absl::Status result = check.run(target);
+    EXPECT_TRUE(ChecksNothing(result)) << result;
+    EXPECT_TRUE(absl::StrContains(result.message(), "it takes 2 ranks")) << result;
+  }
+}
+
+TEST(ConformanceChecksTest, ACapabilityThatIsLostOrGainedIsFound) {
+  PoorBackend backend;
+  EXPECT_TRUE(CheckCapabilities(backend, "barrier").ok());
+  EXPECT_TRUE(absl::StrContains(CheckCapabilities(backend, "all_reduce,barrier").message(),
+                                "offers barrier, expected was all_reduce,barrier"));
+  EXPECT_FALSE(CheckCapabilities(backend, "").ok());
+  EXPECT_TRUE(
+      CheckCapabilities(ReferenceBackend(), ReferenceBackend().capabilities().ToString()).ok());
+}
 
 TEST(ConformanceChecksTest, EveryCheckHasANameOfItsOwn) {
   std::map<std::string, int> names;

@@ -1,10 +1,8 @@
 #include "muster/testing/backend_conformance_world.h"
 
-#include <dirent.h>
 #include <signal.h>
 
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,28 +11,19 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "muster/core/collective/buffer.h"
+#include "muster/core/observe/process_holdings.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster::testing::conformance {
 namespace {
-
-int64_t CountEntries(const char* directory) {
-  DIR* const dir = opendir(directory);
-  if (dir == nullptr) return 0;
-  int64_t count = 0;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] != '.') ++count;
-  }
-  closedir(dir);
-  return count;
-}
 
 std::atomic<int> sigpipes{0};
 
@@ -67,14 +56,16 @@ class SigpipeCounter {
 
 }  // namespace
 
-Call::Call(std::function<absl::Status()> body) : state_(std::make_shared<State>()) {
-  thread_ = std::thread([state = state_, body = std::move(body)]() mutable {
-    absl::Status result = body();
-    body = nullptr;  // what it holds is gone before the result is there
-    absl::MutexLock lock(&state->mutex);
-    state->result = std::move(result);
-  });
-}
+Call::Call(std::function<absl::Status()> body)
+    : state_(std::make_shared<State>()),
+      thread_([state = state_, body = std::move(body)]() mutable {
+        absl::Status result = body();
+        body = nullptr;  // what it holds is gone before the result is there
+        absl::MutexLock lock(&state->mutex);
+        state->result = std::move(result);
+      }) {}
+
+void Call::LetItBlock(absl::Duration limit) const { thread_.AwaitAsleep(MonotonicNow() + limit); }
 
 Call::~Call() {
   if (!thread_.joinable()) return;
@@ -97,24 +88,32 @@ std::optional<absl::Status> Call::Result(absl::Duration limit) {
   return result;
 }
 
-Census Census::Take() { return {CountEntries("/proc/self/fd"), CountEntries("/proc/self/task")}; }
-
-std::string Census::ToString() const {
-  return absl::StrCat(file_descriptors, " file descriptors and ", threads, " threads");
+absl::Status NothingToCheck(absl::string_view why) {
+  absl::Status status = absl::UnimplementedError(absl::StrCat("nothing to check: ", why));
+  status.SetPayload(kNothingToCheck, absl::Cord());
+  return status;
 }
 
-absl::Status ExpectNoMoreThan(const Census& before, absl::Duration bound) {
-  const absl::Time deadline = MonotonicNow() + bound;
-  while (true) {
-    const Census now = Census::Take();
-    if (now.file_descriptors <= before.file_descriptors && now.threads <= before.threads) {
-      return absl::OkStatus();
-    }
-    if (MonotonicNow() > deadline) {
-      return Broken("the process has ", now.ToString(), ", before it had ", before.ToString());
-    }
-    absl::SleepFor(absl::Milliseconds(1));
-  }
+absl::Status ExpectNoMoreThan(const ProcessHoldings& before, absl::Duration bound) {
+  const ProcessHoldings left = ProcessHoldings::Beyond(before, bound);
+  if (left.empty()) return absl::OkStatus();
+  return Broken("the process holds more than before: ", left.ToString());
+}
+
+absl::Status World::Need(Capability capability) const {
+  if (Has(capability)) return absl::OkStatus();
+  return NothingToCheck(absl::StrCat("the backend does not offer ", Name(capability)));
+}
+
+absl::Status World::NeedRanks(int ranks) const {
+  if (size() >= ranks) return absl::OkStatus();
+  return NothingToCheck(absl::StrCat("it takes ", ranks, " ranks, and there are ", size()));
+}
+
+absl::Status World::NeedBlocking() const {
+  if (absl::Status skip = NeedRanks(2); !skip.ok()) return skip;
+  if (CanBlock(*this)) return absl::OkStatus();
+  return NothingToCheck("the backend offers neither all_reduce, nor all_gather, nor barrier");
 }
 
 World::World(const ConformanceTarget& target)
@@ -245,7 +244,7 @@ bool CanBlock(const World& world) {
 
 absl::Status RunCheck(const ConformanceTarget& target, absl::Status (*body)(World& world)) {
   const SigpipeCounter counter;
-  const Census before = Census::Take();
+  const ProcessHoldings before = ProcessHoldings::Now();
   std::shared_ptr<World> world = World::Make(target);
   absl::Status status = body(*world);
   const absl::Duration bound = world->bound();

@@ -8,17 +8,19 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/communicator.h"
+#include "muster/core/observe/process_holdings.h"
 #include "muster/core/platform/cancellation.h"
+#include "muster/core/platform/observed_thread.h"
 #include "muster/testing/backend_conformance.h"
 #include "muster/testing/memory_connect_store.h"
 
@@ -30,6 +32,11 @@ absl::Status Broken(const Parts&... parts) {
   return absl::FailedPreconditionError(absl::StrCat(parts...));
 }
 
+// How a status says that nothing was checked (ChecksNothing); no backend has such a payload.
+inline constexpr char kNothingToCheck[] = "muster/conformance/nothing_to_check";
+
+absl::Status NothingToCheck(absl::string_view why);
+
 // A function on a thread of its own. One that does not return is left to itself: so it holds what
 // it uses by shared_ptr or by value, never by reference to a stack.
 class Call {
@@ -37,6 +44,10 @@ class Call {
   explicit Call(std::function<absl::Status()> body);
   Call(Call&&) = default;
   ~Call();
+
+  // Waits until the function has come to where it blocks, or has returned, or `limit` is over. A
+  // check holds either way.
+  void LetItBlock(absl::Duration limit) const;
 
   // What the function returned, or nothing when it has not after `limit`.
   std::optional<absl::Status> Result(absl::Duration limit);
@@ -47,21 +58,12 @@ class Call {
     std::optional<absl::Status> result ABSL_GUARDED_BY(mutex);
   };
   std::shared_ptr<State> state_;
-  std::thread thread_;
+  ObservedThread thread_;
 };
 
-// What this process holds, by the kernel's account.
-struct Census {
-  int64_t file_descriptors = 0;
-  int64_t threads = 0;
-
-  static Census Take();
-  std::string ToString() const;
-};
-
-// OK once there is no more than `before`; the kernel takes a moment to count out a thread that was
-// joined.
-absl::Status ExpectNoMoreThan(const Census& before, absl::Duration bound);
+// OK once the process holds no more than `before`; the kernel takes a moment to count out a thread
+// that was joined.
+absl::Status ExpectNoMoreThan(const ProcessHoldings& before, absl::Duration bound);
 
 // The ranks of one group at a time.
 class World : public std::enable_shared_from_this<World> {
@@ -72,6 +74,11 @@ class World : public std::enable_shared_from_this<World> {
   const ConformanceTarget& target() const { return target_; }
   int size() const { return target_.ranks; }
   bool Has(Capability capability) const { return target_.backend->capabilities().Has(capability); }
+  // OK, or that there is nothing to check: the first lines of a check.
+  absl::Status Need(Capability capability) const;
+  absl::Status NeedRanks(int ranks) const;
+  // An operation that waits for another rank.
+  absl::Status NeedBlocking() const;
   // See ConformanceTarget; scaled.
   absl::Duration bound() const { return bound_; }
   // Far enough for an operation that succeeds, and a way out for one that does not.

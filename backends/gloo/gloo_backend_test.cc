@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -35,6 +36,7 @@
 #include "muster/core/collective/device.h"
 #include "muster/core/platform/cancellation.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/observed_thread.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/testing/memory_connect_store.h"
 
@@ -154,15 +156,14 @@ TEST_F(GlooBackendTest, WritesToAPeerThatIsGoneRaiseNoSignal) {
   float value = 0;
   const PeerTransfer send = {PeerTransfer::Kind::kSend, 0, Buffer::Of(value)};
   absl::Status status;
-  std::thread sender;
+  std::optional<ObservedThread> sender;
   {
     const StalledThread stalled(loop_of_rank_one_);
     comms_[0]->Abort(absl::AbortedError("gone"));
-    sender = std::thread(
-        [&] { status = comms_[1]->Transfer({send, send, send, send}, Until(Later())); });
-    absl::SleepFor(absl::Milliseconds(100));  // lets it write; nothing depends on that
+    sender.emplace([&] { status = comms_[1]->Transfer({send, send, send, send}, Until(Later())); });
+    EXPECT_TRUE(sender->AwaitAsleep(Later()));  // it has written, or found that it cannot
   }
-  sender.join();
+  sender->join();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
@@ -194,10 +195,10 @@ TEST_F(GlooBackendTest, AbortWakesAnOperationInTheMiddleOfItsBytes) {
     receiver = std::thread([&] {
       received = comms_[1]->Receive(Buffer::Of(absl::MakeSpan(there)), 0, Until(Later()));
     });
-    std::thread sender([&] {
+    ObservedThread sender([&] {
       sent = comms_[0]->Send(Buffer::Of(absl::MakeSpan(here)), 1, Until(absl::InfiniteFuture()));
     });
-    absl::SleepFor(absl::Milliseconds(100));  // lets it get under way; nothing depends on that
+    EXPECT_TRUE(sender.AwaitAsleep(Later()));  // the sockets are full
     comms_[0]->Abort(absl::AbortedError("enough"));
     sender.join();
   }
@@ -206,17 +207,18 @@ TEST_F(GlooBackendTest, AbortWakesAnOperationInTheMiddleOfItsBytes) {
   EXPECT_TRUE(absl::IsUnavailable(received)) << received;
 }
 
-// Each message comes in time for a wait that starts with it, the second one not for the operation.
+// The first message comes shortly before the deadline, the second one after it: in time for a wait
+// that starts anew with each message, and not for the operation, however slow this machine is.
 TEST_F(GlooBackendTest, TheDeadlineBoundsTheWholeOperation) {
   ConnectBoth();
   const absl::Duration allowed = absl::Milliseconds(500);
   const absl::Time deadline = MonotonicNow() + allowed;
   std::thread slow([&] {
     float value = 1;
-    absl::SleepFor(0.6 * allowed);
-    comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
-    absl::SleepFor(0.6 * allowed);
-    comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
+    for (const absl::Time when : {deadline - 0.4 * allowed, deadline}) {
+      while (MonotonicNow() <= when) absl::SleepFor(when - MonotonicNow());
+      comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
+    }
   });
   float a = 0;
   float b = 0;
