@@ -1,6 +1,7 @@
 #!/bin/bash
 # lint.sh, coverage.sh and .ci/run in a checkout of their own, with fakes for all that they call:
 # whatever does not run, does not build or is no option must not pass for success.
+# shellcheck disable=SC2016  # the fakes expand, not this
 set -uo pipefail
 checkout=$TEST_TMPDIR/checkout
 failures=0
@@ -43,6 +44,7 @@ program "$checkout/tools/lint/install_tools.sh" "echo $TEST_TMPDIR/lint"
 program "$TEST_TMPDIR/bin/git" '[ "$1" = ls-files ] && echo a.cc'
 program "$TEST_TMPDIR/bin/shellcheck" ':'
 program "$lint/buildifier" ':'
+program "$TEST_TMPDIR/bin/python3" ':'
 touch a.cc
 program "$lint/clang-format" ':'
 expect "what is clean" 0 "lint: clean" -- tools/lint.sh --no-tidy

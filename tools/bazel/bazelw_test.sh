@@ -100,6 +100,7 @@ grep -q '"--override_module=googletest=.*/a home/.*"$' <<< "$lines" || wrong "no
 ! grep -vE '^common(:bazel7)? "--override_(repository|module)=[^="]+=/[^"]*"$' <<< "$lines" ||
   wrong "an override that is no single word" "$lines"
 fake bwrap 'printf "[%s]\n" "$@"'
+# shellcheck disable=SC2016  # a name
 jdk='/opt/a jdk/17 & $HOME|"'
 mkdir -p "$TEST_TMPDIR/a launcher"
 (MUSTER_ROOT=$checkout && source tools/bazel/lib.sh && write_launcher "$TEST_TMPDIR/a launcher" "$jdk")

@@ -212,7 +212,11 @@ LIBRARIES=(com_google_absl com_google_googletest asio eigen nlohmann_json zlib)
 EXTENSION=(gloo fashion_mnist)
 
 # override COMMAND KIND NAME FOLDER: a line of user.bazelrc. The folder may have any name.
-override() { printf '%s "--override_%s=%s=%s"\n' "$1" "$2" "$3" "$(sed 's/[\\"]/\\&/g' <<< "$4")"; }
+override() {
+  local folder
+  folder=$(printf '%s' "$4" | sed 's/[\\"]/\\&/g')
+  printf '%s "--override_%s=%s=%s"\n' "$1" "$2" "$3" "$folder"
+}
 
 overrides_4() {
   [ -d /usr/share/bazel/rules/cc ] || return 0
