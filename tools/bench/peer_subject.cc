@@ -134,8 +134,8 @@ absl::StatusOr<std::string> PeerSubject::ReadLine(absl::string_view what, absl::
     const bool hung_up = (ready.revents & POLLHUP) != 0;
     const std::string ended = HowItEnded();
     if (hung_up || !ended.empty()) {
-      return absl::UnavailableError(
-          absl::StrCat(setup_.name, " ended in ", what, ended.empty() ? "" : absl::StrCat(" (", ended, ")")));
+      return absl::UnavailableError(absl::StrCat(
+          setup_.name, " ended in ", what, ended.empty() ? "" : absl::StrCat(" (", ended, ")")));
     }
   }
 }
