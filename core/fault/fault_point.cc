@@ -14,15 +14,12 @@ namespace muster {
 namespace {
 
 constexpr FaultPointInfo kPoints[] = {
-    {FaultPoint::kPoolRendezvous, "pool.rendezvous", "before a rank meets its peers"},
-    {FaultPoint::kPoolConnecting, "pool.connecting",
-     "the peers are met, before the backend connects"},
-    {FaultPoint::kPoolConnected, "pool.connected",
-     "the backend has connected here, before the others are told"},
-    {FaultPoint::kPoolRollback, "pool.rollback",
-     "before set-up that failed is undone; fail() skips the undoing"},
-    {FaultPoint::kPoolClosing, "pool.closing", "before a rank agrees to close"},
-    {FaultPoint::kGroupOperation, "group.operation", "before each operation of a group"},
+    {FaultPoint::kPoolRendezvous, "pool.rendezvous"},
+    {FaultPoint::kPoolConnecting, "pool.connecting"},
+    {FaultPoint::kPoolConnected, "pool.connected"},
+    {FaultPoint::kPoolRollback, "pool.rollback"},
+    {FaultPoint::kPoolClosing, "pool.closing"},
+    {FaultPoint::kGroupOperation, "group.operation"},
 };
 
 }  // namespace

@@ -25,8 +25,7 @@ enum class FaultPoint {
 
 struct FaultPointInfo {
   FaultPoint point;
-  absl::string_view name;     // "pool.connected"
-  absl::string_view meaning;  // one line, for messages and docs
+  absl::string_view name;  // "pool.connected"
 };
 
 // Every point, in the order of the enum.

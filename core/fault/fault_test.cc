@@ -100,8 +100,6 @@ TEST(FaultTest, ADelayBeforeAFailureBothHappen) {
 }
 
 // In children, since these end or stop the process, or arm it for good.
-using FaultDeathTest = ::testing::Test;
-
 TEST(FaultDeathTest, CrashIsSigkill) {
   EXPECT_EXIT(
       {
