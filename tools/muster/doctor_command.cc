@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "muster/core/collective/backend.h"
+#include "muster/core/collective/device.h"
 #include "muster/core/fault/fault_spec.h"
 #include "muster/core/launch/launched_store.h"
 #include "muster/core/launch/process_tree.h"
@@ -60,10 +61,18 @@ std::string Limit(rlim_t value) {
 }
 
 void Backends(Report& report) {
-  const std::vector<std::string> names = BackendRegistry::Global().Names();
-  report.Line("backends", names.empty()
-                              ? "none in this binary; a program links its own"
-                              : absl::StrCat(absl::StrJoin(names, ", "), " (in this binary)"));
+  std::vector<std::string> findings;
+  for (const std::string& name : BackendRegistry::Global().Names()) {
+    const absl::StatusOr<Backend*> backend = BackendRegistry::Global().Find(name);
+    absl::Status status = backend.status();
+    if (status.ok()) status = (*backend)->Check(Device::Cpu(), {});
+    if (!status.ok()) report.Problem("backends", status.message());
+    if (status.ok()) findings.push_back(name);
+  }
+  report.Line("backends", findings.empty()
+                              ? "none that works in this binary; a program links its own"
+                              : absl::StrCat(absl::StrJoin(findings, ", "),
+                                             " (in this binary; a program links its own)"));
 }
 
 void Kernel(Report& report) {

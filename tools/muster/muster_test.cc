@@ -140,8 +140,9 @@ TEST(MusterTest, TheTimeoutEndsTheJob) {
 TEST(MusterTest, TheDoctorSaysWhatItSees) {
   const Result result = Muster({"doctor"});
   EXPECT_EQ(result.code, 0) << result.out;
-  for (const char* line : {"muster ", "backends ", "subreaper ", "open files ", "/dev/shm ",
-                           "store        can be served", "launcher     rank 0 of 1 by none"}) {
+  for (const char* line :
+       {"muster ", "backends     gloo, reference ", "subreaper ", "open files ", "/dev/shm ",
+        "store        can be served", "launcher     rank 0 of 1 by none"}) {
     EXPECT_THAT(result.out, HasSubstr(line));
   }
   setenv("MUSTER_RANK", "x", 1);
