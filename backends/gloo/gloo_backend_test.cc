@@ -25,6 +25,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -207,18 +208,20 @@ TEST_F(GlooBackendTest, AbortWakesAnOperationInTheMiddleOfItsBytes) {
   EXPECT_TRUE(absl::IsUnavailable(received)) << received;
 }
 
-// The first message comes shortly before the deadline, the second one after it: in time for a wait
-// that starts anew with each message, and not for the operation, however slow this machine is.
+// The first message comes shortly before the deadline, the second one when the operation is over,
+// or at last in time for a wait that started anew with the first one: between the two lies a second
+// and more for the operation to end in.
 TEST_F(GlooBackendTest, TheDeadlineBoundsTheWholeOperation) {
   ConnectBoth();
-  const absl::Duration allowed = absl::Milliseconds(500);
+  const absl::Duration allowed = absl::Milliseconds(1500) * TimeoutScale();
   const absl::Time deadline = MonotonicNow() + allowed;
+  absl::Notification returned;
   std::thread slow([&] {
     float value = 1;
-    for (const absl::Time when : {deadline - 0.4 * allowed, deadline}) {
-      while (MonotonicNow() <= when) absl::SleepFor(when - MonotonicNow());
-      comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
-    }
+    absl::SleepFor(deadline - 0.1 * allowed - MonotonicNow());
+    comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
+    returned.WaitForNotificationWithTimeout(0.85 * allowed);
+    comms_[1]->Send(Buffer::Of(value), 0, Until(Later())).IgnoreError();
   });
   float a = 0;
   float b = 0;
@@ -226,6 +229,7 @@ TEST_F(GlooBackendTest, TheDeadlineBoundsTheWholeOperation) {
       comms_[0]->Transfer({{PeerTransfer::Kind::kReceive, 1, Buffer::Of(a)},
                            {PeerTransfer::Kind::kReceive, 1, Buffer::Of(b)}},
                           Until(deadline));
+  returned.Notify();
   EXPECT_EQ(status, absl::DeadlineExceededError(
                         "the deadline passed while this rank waited for its peers"));
   slow.join();
