@@ -33,7 +33,7 @@ Actions GroupProtocol::Start(absl::Time now) {
   Apply(GroupEvent::kStart);
   Introduction introduction = options_.introduction;
   introduction.known_generation = std::max(introduction.known_generation, record_.generation);
-  setup_by_ = now + options_.setup_timeout;
+  setup_by_ = std::min(now + options_.setup_timeout, options_.setup_by);
   pending_gather_ = MeetKey(options_.name);
   Do(action::Meet{pending_gather_, introduction.Encode(), setup_by_});
   return Finish();
@@ -56,6 +56,7 @@ Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t iss
       intent.kind = CloseIntent::Kind::kClose;
       intent.rank = options_.rank;
       intent.sequence = issued;
+      intent.timeout = timeout;
       BeginDraining(now, timeout, issued, intent.ClosedBy());
       want_intent_ = std::move(intent);
       Reconcile();

@@ -68,6 +68,8 @@ class GroupProtocol {
     int size = 1;
     Introduction introduction;
     absl::Duration setup_timeout = absl::Seconds(30);
+    // An earlier end of the set-up, for a caller who had to wait before it could begin.
+    absl::Time setup_by = absl::InfiniteFuture();
     absl::Duration close_timeout = absl::Seconds(5);
     absl::Duration cause_window = absl::Milliseconds(200);
   };
@@ -86,7 +88,9 @@ class GroupProtocol {
 
   // --- what the owner wants
   Actions Start(absl::Time now);
-  // `issued`: the last collective that was started here.
+  // `issued`: the last collective that was started here. `timeout` reaches the peers: one that has
+  // not closed drains for the longer of it and its own close_timeout, one that has keeps to its
+  // own.
   Actions Close(absl::Time now, absl::Duration timeout, int64_t issued);
   // Asks all ranks to give the name free for another identity. `wanted` says what differs. Ignored
   // unless ready and while a vote is under way: that one's end, ProposalRefused or the end of the

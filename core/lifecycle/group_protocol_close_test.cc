@@ -135,6 +135,33 @@ TEST(GroupProtocolCloseTest, CloseAgainChangesNothingButMayShortenTheTime) {
   EXPECT_EQ(driver.actions.size(), 1);
 }
 
+TEST(GroupProtocolCloseTest, APeerWithMorePatienceThanUsualGivesItToTheOthers) {
+  ProtocolDriver owner;
+  owner.ToReady();
+  owner.Take(owner.protocol.Close(owner.now, 10 * kClose, 7));
+  EXPECT_EQ(owner.The<action::WriteRecord>().record.intent->timeout, 10 * kClose);
+
+  ProtocolDriver driver;
+  driver.ToReady();
+  driver.PeerIntends(CloseIntent::Kind::kClose, 1, 7, "", 10 * kClose);
+  driver.Sleep(10 * kClose - absl::Milliseconds(1));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kDraining);
+  driver.Sleep(absl::Milliseconds(1));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+}
+
+TEST(GroupProtocolCloseTest, APeersPatienceIsNotShorterThanUsualNorDoesItHoldWhoClosesItself) {
+  ProtocolDriver by_peer;
+  by_peer.ToReady();
+  by_peer.PeerIntends(CloseIntent::Kind::kClose, 1, 7, "", kClose / 10);
+  EXPECT_EQ(by_peer.wake_at, by_peer.now + kClose);
+
+  ProtocolDriver own;
+  own.ToDraining();
+  own.PeerIntends(CloseIntent::Kind::kClose, 1, 7, "", 10 * kClose);
+  EXPECT_EQ(own.wake_at, own.now + kClose) << "its caller was promised that";
+}
+
 TEST(GroupProtocolCloseTest, CloseInEveryLaterStateIsIgnored) {
   for (auto way : {&ProtocolDriver::ToClosing, &ProtocolDriver::ToDestroyed,
                    &ProtocolDriver::ToAborting, &ProtocolDriver::ToAborted}) {

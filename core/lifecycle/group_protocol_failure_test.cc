@@ -1,6 +1,7 @@
 // GroupProtocol when something fails: causes, suspicions, sessions, the store, and the bounds of an
 // abort.
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -54,6 +55,24 @@ TEST(GroupProtocolFailureTest, ACauseIsWrittenAtOnceInEveryStateAndTheBackendIsA
     EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
     EXPECT_EQ(driver.protocol.cause(), Boom());
     EXPECT_EQ(driver.wake_at, absl::InfiniteFuture());
+  }
+}
+
+// Peers take a cut connection for a suspicion: the cause must be on its way before.
+TEST(GroupProtocolFailureTest, TheCauseIsWrittenBeforeConnectionsAreCut) {
+  for (const SharedState& state : SharedStates()) {
+    SCOPED_TRACE(state.name);
+    ProtocolDriver driver;
+    (driver.*state.way)();
+    driver.Take(driver.protocol.Fail(driver.now, Boom(), Certainty::kCause));
+    const auto at = [&driver](auto kind) {
+      for (size_t i = 0; i < driver.actions.size(); ++i) {
+        if (std::holds_alternative<decltype(kind)>(driver.actions[i])) return i;
+      }
+      ADD_FAILURE() << "not done at all";
+      return driver.actions.size();
+    };
+    EXPECT_LT(at(action::WriteRecord()), at(action::AbortBackend()));
   }
 }
 

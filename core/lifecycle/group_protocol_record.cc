@@ -24,7 +24,9 @@ void GroupProtocol::HandleIntent(absl::Time now) {
       CheckSameWork(now, ours->sequence);
     if (state() == GroupState::kAborting) return;
     if (state() == GroupState::kReady) {
-      BeginDraining(now, options_.close_timeout, intent.sequence, intent.ClosedBy());
+      // The one who closes may have more patience than is usual: the others' must last as long.
+      BeginDraining(now, std::max(options_.close_timeout, intent.timeout), intent.sequence,
+                    intent.ClosedBy());
     } else if (intent.rank != options_.rank) {
       drained_ = false;  // to the number of the rank that asked first
       Do(action::Drain{intent.sequence, intent.ClosedBy()});

@@ -46,6 +46,20 @@ TEST(GroupProtocolSetUpTest, TheRanksMeetThenConnectThenConfirmThenAreReady) {
   EXPECT_EQ(driver.wake_at, absl::InfiniteFuture());
 }
 
+TEST(GroupProtocolSetUpTest, ACallerWhoHadToWaitBeforeHasOneDeadlineForAll) {
+  ProtocolDriver driver;
+  GroupProtocol::Options options = ProtocolDriver::OptionsOf(0, 2);
+  options.setup_by = driver.now + absl::Seconds(3);
+  GroupProtocol hurried(options);
+  driver.Take(hurried.Start(driver.now));
+  EXPECT_EQ(driver.The<action::Meet>().deadline, options.setup_by);
+
+  options.setup_by = driver.now + 2 * options.setup_timeout;
+  GroupProtocol usual(options);
+  driver.Take(usual.Start(driver.now));
+  EXPECT_EQ(driver.The<action::Meet>().deadline, driver.now + options.setup_timeout);
+}
+
 // L8: if all who have met died before anything was written, the same number would be given out
 // again.
 TEST(GroupProtocolSetUpTest, NobodyConnectsBeforeTheRecordKnowsTheGeneration) {

@@ -1,5 +1,6 @@
 #include "muster/core/lifecycle/group_record.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -14,7 +15,9 @@ using lifecycle_internal::JsonFields;
 
 namespace {
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max() - 1;  // one more can be counted
-}
+// A century stands for "for ever", and can be added to any time.
+constexpr int64_t kMaxMilliseconds = int64_t{100} * 365 * 24 * 3600 * 1000;
+}  // namespace
 
 std::string CloseIntent::ClosedBy() const {
   return absl::StrCat("rank ", rank, " closed after #", sequence);
@@ -23,11 +26,15 @@ std::string CloseIntent::ClosedBy() const {
 std::string GroupRecord::Encode() const {
   nlohmann::json json = {{"generation", generation}, {"incarnations", incarnations}};
   if (intent.has_value()) {
-    json["intent"] = {{"number", intent->number},
-                      {"replace", intent->kind == CloseIntent::Kind::kReplace ? 1 : 0},
-                      {"rank", intent->rank},
-                      {"sequence", intent->sequence},
-                      {"wanted", lifecycle_internal::Bounded(intent->wanted)}};
+    json["intent"] = {
+        {"number", intent->number},
+        {"replace", intent->kind == CloseIntent::Kind::kReplace ? 1 : 0},
+        {"rank", intent->rank},
+        {"sequence", intent->sequence},
+        {"timeout_ms", std::clamp<int64_t>(absl::ToInt64Milliseconds(
+                                               absl::Ceil(intent->timeout, absl::Milliseconds(1))),
+                                           0, kMaxMilliseconds)},
+        {"wanted", lifecycle_internal::Bounded(intent->wanted)}};
   }
   if (!cause.ok()) json["cause"] = lifecycle_internal::StatusToJson(cause);
   return Dump(json);
@@ -52,6 +59,7 @@ absl::StatusOr<GroupRecord> GroupRecord::Decode(absl::string_view text) {
         nested.IntUpTo("replace", 1) == 1 ? CloseIntent::Kind::kReplace : CloseIntent::Kind::kClose;
     intent.rank = static_cast<int>(nested.IntUpTo("rank", std::numeric_limits<int>::max()));
     intent.sequence = nested.IntUpTo("sequence", kMax);
+    intent.timeout = absl::Milliseconds(nested.IntUpTo("timeout_ms", kMaxMilliseconds));
     intent.wanted = nested.String("wanted");
     if (!nested.status().ok()) fields.Fail(nested.status().message());
     record.intent = std::move(intent);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace muster {
 
@@ -24,7 +25,9 @@ struct CloseIntent {
   Kind kind = Kind::kClose;
   int rank = 0;          // who asks
   int64_t sequence = 0;  // the last collective that it issued
-  std::string wanted;    // kReplace: what differs, "backend: gloo here, reference wanted"
+  // kClose: how long the one who closes waits for the others. Whole milliseconds, not negative.
+  absl::Duration timeout;
+  std::string wanted;  // kReplace: what differs, "backend: gloo here, reference wanted"
 
   std::string ClosedBy() const;  // "rank 0 closed after #41"
 };

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,6 +29,7 @@ GroupRecord FullRecord() {
   intent.kind = CloseIntent::Kind::kReplace;
   intent.rank = 2;
   intent.sequence = 41;
+  intent.timeout = absl::Seconds(90);
   intent.wanted = "backend: 'gloo' here, 'reference' \"wanted\"\nhere";
   record.intent = intent;
   record.cause = absl::UnavailableError("rank 3 (host b, pid 812) was lost: killed by signal 9");
@@ -44,6 +46,7 @@ void ExpectEqual(const GroupRecord& got, const GroupRecord& want) {
   EXPECT_EQ(got.intent->kind, want.intent->kind);
   EXPECT_EQ(got.intent->rank, want.intent->rank);
   EXPECT_EQ(got.intent->sequence, want.intent->sequence);
+  EXPECT_EQ(got.intent->timeout, want.intent->timeout);
   EXPECT_EQ(got.intent->wanted, want.intent->wanted);
 }
 
@@ -70,6 +73,23 @@ TEST(GroupRecordTest, ARecordComesBackAsItWasWritten) {
   const absl::StatusOr<GroupRecord> decoded = GroupRecord::Decode(bare.Encode());
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   ExpectEqual(*decoded, bare);
+}
+
+TEST(GroupRecordTest, AnyTimeoutCanBeWrittenAndAddedToATime) {
+  const struct {
+    absl::Duration timeout, read;
+  } cases[] = {
+      {absl::Microseconds(1), absl::Milliseconds(1)},  // never shorter than it was
+      {-absl::Seconds(1), absl::ZeroDuration()},
+      {absl::InfiniteDuration(), absl::Hours(100 * 365 * 24)},
+  };
+  for (const auto& c : cases) {
+    GroupRecord record = FullRecord();
+    record.intent->timeout = c.timeout;
+    const absl::StatusOr<GroupRecord> read = GroupRecord::Decode(record.Encode());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->intent->timeout, c.read);
+  }
 }
 
 TEST(GroupRecordTest, EveryCodeOfACauseComesBack) {

@@ -33,40 +33,12 @@ class ProtocolDriver {
   explicit ProtocolDriver(int rank = 0, int size = 2)
       : protocol(OptionsOf(rank, size)), rank_(rank), size_(size) {}
 
-  static Introduction IntroductionOf(int rank) {
-    Introduction introduction;
-    introduction.incarnation = 100 + rank;
-    introduction.host = "a";
-    introduction.pid = 7 + rank;
-    introduction.identity = {{"backend", "gloo"}};
-    introduction.offers = {"gloo"};
-    return introduction;
-  }
+  static Introduction IntroductionOf(int rank);
 
-  static GroupProtocol::Options OptionsOf(int rank, int size) {
-    GroupProtocol::Options options;
-    options.name = "train";
-    options.rank = rank;
-    options.size = size;
-    options.introduction = IntroductionOf(rank);
-    options.setup_timeout = kSetup;
-    options.close_timeout = kClose;
-    options.cause_window = kWindow;
-    return options;
-  }
+  static GroupProtocol::Options OptionsOf(int rank, int size);
 
   // Remembers what a step asks for.
-  void Take(Actions step) {
-    actions = std::move(step);
-    for (const Action& action : actions) {
-      if (const auto* wake = std::get_if<action::WakeAt>(&action)) wake_at = wake->when;
-      if (const auto* enter = std::get_if<action::Enter>(&action)) path.push_back(enter->to);
-      if (const auto* write = std::get_if<action::WriteRecord>(&action)) {
-        EXPECT_FALSE(pending_write.has_value()) << "two compare-and-sets at once";
-        pending_write = *write;
-      }
-    }
-  }
+  void Take(Actions step);
 
   template <class T>
   int Count() const {
@@ -89,94 +61,39 @@ class ProtocolDriver {
   }
 
   // --- the store
-  absl::StatusOr<GatherResult> Introductions(int64_t known_generation = 0) {
-    GatherResult result;
-    result.revision = ++revision;
-    for (int rank = 0; rank < size_; ++rank) {
-      Introduction introduction = IntroductionOf(rank);
-      introduction.known_generation = known_generation;
-      result.values.push_back(introduction.Encode());
-    }
-    return result;
-  }
+  absl::StatusOr<GatherResult> Introductions(int64_t known_generation = 0);
   absl::StatusOr<GatherResult> Values(std::vector<std::string> values) {
     GatherResult result;
     result.revision = ++revision;
     result.values = std::move(values);
     return result;
   }
-  absl::StatusOr<GatherResult> Votes(std::vector<std::string> holders) {
-    std::vector<std::string> values;
-    for (std::string& holder : holders) values.push_back(CloseVote{0, std::move(holder)}.Encode());
-    return Values(std::move(values));
-  }
+  absl::StatusOr<GatherResult> Votes(std::vector<std::string> holders);
   // A peer has written the record.
   void PeerWrites(GroupRecord written) {
     record = std::move(written);
     record_revision = ++revision;
     Take(protocol.OnRecord(now, record_revision, record));
   }
-  void PeerIntends(CloseIntent::Kind kind, int rank, int64_t sequence, std::string wanted = "") {
-    GroupRecord next = record;
-    CloseIntent intent;
-    intent.number = next.intent.has_value() ? next.intent->number + 1 : 1;
-    intent.kind = kind;
-    intent.rank = rank;
-    intent.sequence = sequence;
-    intent.wanted = std::move(wanted);
-    next.intent = std::move(intent);
-    PeerWrites(std::move(next));
-  }
+  void PeerIntends(CloseIntent::Kind kind, int rank, int64_t sequence, std::string wanted = "",
+                   absl::Duration timeout = absl::ZeroDuration());
   void PeerFails(absl::Status cause) {
     GroupRecord next = record;
     next.cause = std::move(cause);
     PeerWrites(std::move(next));
   }
   // Answers the compare-and-set that waits, as the store does.
-  void AnswerWrite() {
-    ASSERT_TRUE(pending_write.has_value());
-    const action::WriteRecord write = *std::exchange(pending_write, std::nullopt);
-    CompareAndSetResult result;
-    result.swapped = write.expected == record_revision;
-    if (result.swapped) {
-      record = write.record;
-      record_revision = ++revision;
-    }
-    result.current.revision = record_revision;
-    if (record_revision != 0) result.current.value = record.Encode();
-    Take(protocol.OnRecordWritten(now, result));
-  }
-  void FailWrite(absl::Status why) {
-    ASSERT_TRUE(pending_write.has_value());
-    pending_write.reset();
-    Take(protocol.OnRecordWritten(now, std::move(why)));
-  }
+  void AnswerWrite();
+  void FailWrite(absl::Status why);
   void Session(int rank, SessionRecord::Liveness liveness, uint64_t incarnation,
-               std::string reason = "") {
-    SessionRecord session;
-    session.rank = rank;
-    session.incarnation = incarnation;
-    session.host = "b";
-    session.pid = 812;
-    session.liveness = liveness;
-    session.reason = std::move(reason);
-    Take(protocol.OnSession(now, session));
-  }
+               std::string reason = "");
   void Lose(int rank) {
     Session(rank, SessionRecord::Liveness::kLost, 100 + rank, "killed by signal 9");
   }
 
   // --- ways to a state
   void ToRendezvous() { Take(protocol.Start(now)); }
-  void ToConnecting(int64_t known_generation = 0) {
-    ToRendezvous();
-    Take(protocol.OnMet(now, Introductions(known_generation)));
-    if (rank_ == 0) return AnswerWrite();
-    GroupRecord live;
-    live.generation = known_generation + 1;
-    for (int rank = 0; rank < size_; ++rank) live.incarnations.push_back(100 + rank);
-    PeerWrites(live);
-  }
+  void ToConnecting(int64_t known_generation = 0);
   void ToConfirming() {
     ToConnecting();
     Take(protocol.OnConnected(now, absl::OkStatus()));
@@ -217,19 +134,9 @@ class ProtocolDriver {
   }
 
   // Lets time pass up to the alarm that the protocol has set.
-  void Wake() {
-    ASSERT_NE(wake_at, absl::InfiniteFuture());
-    now = std::max(now, wake_at);
-    const absl::Time due = std::exchange(wake_at, absl::InfiniteFuture());
-    Take(protocol.OnTimer(now));
-    ASSERT_NE(wake_at, due) << "an alarm that is not heeded rings for ever";
-  }
+  void Wake();
   // Lets `duration` pass, with every alarm in it.
-  void Sleep(absl::Duration duration) {
-    const absl::Time until = now + duration;
-    while (wake_at <= until && !testing::Test::HasFatalFailure()) Wake();
-    now = until;
-  }
+  void Sleep(absl::Duration duration);
 
   GroupProtocol protocol;
   absl::Time now = absl::FromUnixSeconds(1000);

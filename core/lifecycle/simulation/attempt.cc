@@ -163,7 +163,14 @@ void Attempt::ReportWhenDrained() {
 
 // --- from the process
 
+void Attempt::Hear(const GroupRecord& record) {
+  if (!record.intent.has_value()) return;
+  absl::Duration& heard = life_.heard_timeouts[record.generation];
+  heard = std::max(heard, record.intent->timeout);
+}
+
 void Attempt::OnRecord(Revision revision, const GroupRecord& record) {
+  Hear(record);
   Input(absl::StrCat("OnRecord revision ", revision, " generation ", record.generation),
         [&] { return protocol_.OnRecord(now(), revision, record); });
 }
@@ -234,6 +241,7 @@ void Attempt::Learn(const absl::StatusOr<CompareAndSetResult>& written) {
   if (!written.ok() || written->current.revision == 0) return;
   const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(written->current.value);
   if (!record.ok()) return;
+  Hear(*record);
   world_->checker.OnRecord(written->current.revision, *record);
   host_->Learn(written->current.revision, *record);
 }

@@ -83,6 +83,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void Gather(const std::string& key, const std::string& value, absl::Time deadline,
               const char* name, GatherInput input);
 
+  // Remembers how much patience a peer that closes has.
+  void Hear(const GroupRecord& record);
   void Learn(const absl::StatusOr<CompareAndSetResult>& written);
 
   // The owner's program: some collectives, then perhaps a close.

@@ -181,6 +181,11 @@ void Checker::CheckBounds(const Life& life, absl::Time now) {
     case GroupState::kDraining:
     case GroupState::kClosing:
       bound = std::max(life.close_timeout, scenario_.close_timeout);
+      // Whoever closes with more patience gives it to the others.
+      if (const auto heard = life.heard_timeouts.find(life.generation);
+          heard != life.heard_timeouts.end()) {
+        bound = std::max(bound, heard->second);
+      }
       break;
     case GroupState::kAborting:
       bound = scenario_.close_timeout + scenario_.cause_window;

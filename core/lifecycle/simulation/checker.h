@@ -28,6 +28,7 @@ struct Life {
   absl::Time entered;                                   // the state
   absl::Duration paused;                                // since then: the process was stopped
   absl::Duration close_timeout = absl::ZeroDuration();  // the longest that its owner gave
+  std::map<int64_t, absl::Duration> heard_timeouts;     // the longest of its peers, by generation
   int64_t generation = 0;
   Revision meeting = 0;  // the gather in which the ranks met, whatever the protocol made of it
   bool was_ready = false;
