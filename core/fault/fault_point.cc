@@ -18,7 +18,9 @@ constexpr FaultPointInfo kPoints[] = {
     {FaultPoint::kPoolConnecting, "pool.connecting"},
     {FaultPoint::kPoolConnected, "pool.connected"},
     {FaultPoint::kPoolRollback, "pool.rollback"},
+    {FaultPoint::kPoolVoting, "pool.voting"},
     {FaultPoint::kPoolClosing, "pool.closing"},
+    {FaultPoint::kGroupQueue, "group.queue"},
     {FaultPoint::kGroupOperation, "group.operation"},
 };
 

@@ -19,7 +19,9 @@ enum class FaultPoint {
   kPoolConnected,   // the backend has connected here, before the others are told
   kPoolRollback,    // before set-up that failed is undone; fail() skips the undoing, which tests of
                     // the tests need
-  kPoolClosing,     // before a rank agrees to close
+  kPoolVoting,   // a rank is asked whether its group may be replaced, before it looks who holds it
+  kPoolClosing,  // before a rank agrees to close
+  kGroupQueue,   // before the thread for a group's asynchronous operations is started
   kGroupOperation,  // before each operation of a group
 };
 

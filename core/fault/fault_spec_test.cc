@@ -84,7 +84,7 @@ TEST(FaultSpecTest, WhatItDoesNotKnowItSaysWithWhatItExpected) {
       {"nowhere=fail",
        "unknown fault point \"nowhere\": expected one of pool.rendezvous, pool.connecting, "
        "pool.connected, pool.rollback, "
-       "pool.closing, group.operation"},
+       "pool.voting, pool.closing, group.queue, group.operation"},
       {"=fail", "unknown fault point \"\""},
       {"pool.connected", "at the end: expected \"=\" and an action"},
       {"pool.connected=", "unknown action \"\": expected fail, crash, exit, stop or delay"},
