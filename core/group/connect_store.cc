@@ -86,17 +86,16 @@ absl::StatusOr<std::string> GroupConnectStore::Get(absl::string_view key, absl::
   // longer keys too.
   Store::WatchId watch = 0;
   absl::Status asked = WithStore([&](Store& store) {
-    watch =
-        store.Watch(wanted, [pending, wanted](absl::StatusOr<std::vector<WatchEvent>> events) {
-          if (!events.ok()) {
-            pending->Finish(events.status());
-            return;
-          }
-          for (WatchEvent& event : *events) {
-            if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted)
-              pending->Finish(std::move(event.entry.value));
-          }
-        });
+    watch = store.Watch(wanted, [pending, wanted](absl::StatusOr<std::vector<WatchEvent>> events) {
+      if (!events.ok()) {
+        pending->Finish(events.status());
+        return;
+      }
+      for (WatchEvent& event : *events) {
+        if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted)
+          pending->Finish(std::move(event.entry.value));
+      }
+    });
   });
   if (!asked.ok()) return asked;
   absl::StatusOr<std::string> value =

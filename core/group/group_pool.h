@@ -92,11 +92,14 @@ class GroupPool {
 
   // Closes every group, collectively, and leaves the store. FailedPrecondition naming the holders
   // while a lease is out (nothing is closed then). Idempotent. When peers do not come within
-  // `timeout` what is left is aborted and the result says so.
+  // `timeout` what is left is aborted and the result says so. A call while another thread's is
+  // under way waits for the same result, within its own `timeout`.
   virtual absl::Status Close(absl::Duration timeout) = 0;
 
   // Aborts every group here with `cause` (the peers learn it) and leaves the store. Bounded, never
-  // waits for a peer.
+  // waits for a peer: a rank that serves the job's store takes it away from those who have not
+  // left. While another thread is in Close, that one's close becomes an abort, and its end is
+  // waited for.
   virtual void Abort(const absl::Status& cause) = 0;
 
  private:

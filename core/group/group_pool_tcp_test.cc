@@ -82,6 +82,34 @@ TEST_F(GroupPoolTcpTest, RankZeroServesTheStoreAndLeavesLast) {
   for (std::thread& rank : ranks) rank.join();
 }
 
+TEST_F(GroupPoolTcpTest, AnAbortOfTheRankThatServesTheStoreWaitsForNoPeer) {
+  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  const std::string address = (*probe)->address();
+  probe->reset();
+  options_.close_timeout = absl::Hours(1);  // the peer does not leave, so this would be waited for
+  std::vector<std::unique_ptr<GroupPool>> pools(2);
+  std::vector<GroupLease> leases(2);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      World world = RankOf(rank, 2, address);
+      if (rank == 0) world.serve_address = address;
+      auto pool = GroupPool::Create(world, options_);
+      ASSERT_TRUE(pool.ok()) << pool.status();
+      pools[rank] = *std::move(pool);
+      auto lease = pools[rank]->Acquire(GroupSpec());
+      ASSERT_TRUE(lease.ok()) << lease.status();
+      leases[rank] = *std::move(lease);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_FALSE(leases[0].empty() || leases[1].empty());
+  pools[0]->Abort(absl::CancelledError("enough"));
+  EXPECT_FALSE(leases[1].Close().ok()) << "returns when rank 1 has heard of it";
+  EXPECT_THAT(std::string(leases[1]->Barrier().message()), HasSubstr("enough"));
+}
+
 TEST_F(GroupPoolTcpTest, APortThatIsTakenIsNamed) {
   auto holder = TcpStoreServer::Start(TcpStoreServer::Options());
   ASSERT_TRUE(holder.ok()) << holder.status();

@@ -10,7 +10,9 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/group/test_job.h"
+#include "muster/core/observe/observer.h"
 
 namespace muster {
 namespace {
@@ -116,24 +118,48 @@ TEST(GroupPoolTest, AHolderOnAnotherRankRefusesTheReplacementAndKeepsItsGroup) {
   job.OnEachRank([&](int rank) { EXPECT_EQ(Sum(*leases[rank], 1), 2); });
 }
 
+// Counts how often a rank was asked whether its group may be replaced.
+ScopedFaults CountQuestions(int rank) {
+  FaultSpec count;
+  count.point = FaultPoint::kPoolVoting;
+  count.action = FaultAction::kDelay;  // by nothing
+  count.rank = rank;
+  return ScopedFaults::Arm(std::vector<FaultSpec>{count});
+}
+
 // Ranks are never quite in step: one asks for the next group while another still uses the last one.
 TEST(GroupPoolTest, ARankThatIsAStepBehindDoesNotRefuseWhatItIsAboutToAskForItself) {
   TestJob job(2);
-  constexpr int kRounds = 20;
-  auto leases = job.AcquireAll(TestJob::Spec("fake"));
-  for (int round = 1; round <= kRounds; ++round) {
-    const GroupSpec next = TestJob::Spec(round % 2 == 1 ? "other" : "fake");
-    leases[0]->Release();
-    std::thread rank0([&] { leases[0] = job.pool(0).Acquire(next); });
-    for (int i = 0; i < round * 50; ++i)
-      std::this_thread::yield();  // before, at and after the question
-    leases[1]->Release();
-    leases[1] = job.pool(1).Acquire(next);
-    rank0.join();
-    ASSERT_TRUE(leases[0].ok()) << round << ": " << leases[0].status();
-    ASSERT_TRUE(leases[1].ok()) << round << ": " << leases[1].status();
-    EXPECT_EQ((*leases[0])->generation(), round + 1);
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Hours(1);  // its release must be noticed, not the end of the patience
+  auto leases = job.AcquireAll(spec);
+  ASSERT_TRUE(leases[0].ok() && leases[1].ok());
+  const ScopedFaults questions = CountQuestions(1);
+  leases[0]->Release();
+  std::thread rank0([&] { leases[0] = job.pool(0).Acquire(TestJob::Spec("other")); });
+  while (questions.happened() == 0) std::this_thread::yield();
+  EXPECT_TRUE((*leases[1])->status().ok()) << "it is asked while it still uses the group";
+  leases[1]->Release();
+  leases[1] = job.pool(1).Acquire(TestJob::Spec("other"));
+  rank0.join();
+  for (auto& lease : leases) {
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ((*lease)->id(), "train/2");
   }
+}
+
+TEST(GroupPoolTest, AVoteThatLastsLongerThanTheCallersPatienceIsNotWaitedFor) {
+  TestJob job(2);
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Hours(1);
+  auto leases = job.AcquireAll(spec);
+  ASSERT_TRUE(leases[0].ok() && leases[1].ok());
+  leases[0]->Release();
+  GroupSpec other = TestJob::Spec("other");
+  other.setup_timeout = absl::Milliseconds(50);
+  const absl::Status late = job.pool(0).Acquire(other).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(late.message()), HasSubstr("the vote on replacing 'train/1'"));
 }
 
 // A lease may end before the operations that were started on it.
@@ -193,7 +219,8 @@ class HoldAtReady final : public Observer {
   absl::Notification go_;
 };
 
-// A race: the proposal of rank 1 must not come between the set-up on rank 0 and its lease.
+// Rank 0 is asked for its group right after the set-up, when whoever made it may not have its lease
+// yet: a race, with another chance each round.
 TEST(GroupPoolTest, AGroupIsNotTakenAwayBetweenItsSetUpAndItsFirstUse) {
   for (int round = 0; round < 10; ++round) {
     HoldAtReady hold;
@@ -201,21 +228,33 @@ TEST(GroupPoolTest, AGroupIsNotTakenAwayBetweenItsSetUpAndItsFirstUse) {
     options.observer = &hold;
     TestJob job(2, options);
     GroupSpec spec = TestJob::Spec("fake");
-    spec.close_timeout = absl::Milliseconds(100);
-    absl::Status refused;
+    spec.close_timeout = absl::Hours(1);  // rank 0 has all the time to let go
+    const ScopedFaults asked_there = CountQuestions(1);
+    const ScopedFaults asked_here = CountQuestions(0);
+    absl::StatusOr<GroupLease> there;
     std::thread rank1([&] {
-      absl::StatusOr<GroupLease> lease = job.pool(1).Acquire(spec);
-      ASSERT_TRUE(lease.ok()) << lease.status();
-      lease->Release();
-      std::thread go([&] { hold.Go(); });
-      refused = job.pool(1).Acquire(TestJob::Spec("other")).status();
-      go.join();
+      there = job.pool(1).Acquire(spec);
+      ASSERT_TRUE(there.ok()) << there.status();
+      there->Release();
+      there = job.pool(1).Acquire(TestJob::Spec("other"));
     });
-    absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(spec);
+    std::thread go([&] {
+      while (asked_there.happened() == 0) std::this_thread::yield();
+      hold.Go();  // the question is in the queue of rank 0 now
+    });
+    absl::StatusOr<GroupLease> here = job.pool(0).Acquire(spec);
+    ASSERT_TRUE(here.ok()) << here.status();
+    while (asked_here.happened() == 0) std::this_thread::yield();
+    // What has come of a wrong answer is there when this group is, which asks for more of the store.
+    GroupSpec later = TestJob::Spec();
+    later.name = "later";
+    for (auto& lease : job.AcquireAll(later)) EXPECT_TRUE(lease.ok()) << lease.status();
+    EXPECT_TRUE((*here)->status().ok()) << (*here)->status();
+    here->Release();
+    here = job.pool(0).Acquire(TestJob::Spec("other"));
     rank1.join();
-    ASSERT_TRUE(lease.ok()) << lease.status();
-    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-    EXPECT_TRUE((*lease)->status().ok()) << (*lease)->status();
+    go.join();
+    ASSERT_TRUE(here.ok() && there.ok()) << here.status() << "; " << there.status();
   }
 }
 
@@ -233,22 +272,6 @@ TEST(GroupPoolTest, EveryThreadThatAskedForTheReplacementLearnsOfItsRefusal) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-}
-
-TEST(GroupPoolTest, AnAcquireDuringTheCloseOfThePoolIsRefusedAndLeavesNothing) {
-  for (int round = 0; round < 20; ++round) {
-    TestJob job(1);
-    std::thread closer([&] { job.pool(0).Close(absl::Seconds(5)).IgnoreError(); });
-    absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
-    if (lease.ok()) {
-      float value = 1;
-      EXPECT_TRUE((*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
-      lease->Release();
-    }
-    closer.join();
-    job.pool(0).Close(absl::Seconds(5)).IgnoreError();
-    EXPECT_EQ(job.world().live(), 0);
-  }
 }
 
 TEST(GroupPoolTest, RanksThatAskForDifferentGroupsAllLearnWhoAskedForWhat) {
@@ -414,7 +437,10 @@ TEST(GroupPoolTest, AForkedChildCannotUseItsParentsPool) {
         is_refusal(job.pool(0).Acquire(TestJob::Spec()).status()) &&
         is_refusal((*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum)) &&
         is_refusal((*lease)->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum).Wait()) &&
-        is_refusal(lease->Close());
+        is_refusal(lease->Close()) && is_refusal(job.pool(0).Close(absl::Seconds(1)));
+    lease->Abort(absl::CancelledError("not the child's"));
+    job.pool(0).Abort(absl::CancelledError("not the child's"));
+    lease->Release();
     job.DestroyPool(0);  // and does not hang in what is its parent's
     _exit(refused ? 0 : 1);
   }

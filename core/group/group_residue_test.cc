@@ -105,9 +105,8 @@ TEST_F(GroupResidueTest, AnOperationOnACallersThreadThatReturnsAfterThePoolIsGon
   Acquire();
   float value = 1;
   absl::Status status;
-  std::thread stuck([&, group = &*lease_] {
-    status = group->AllReduce(Buffer::Of(value), ReduceOp::kSum);
-  });
+  std::thread stuck(
+      [&, group = &*lease_] { status = group->AllReduce(Buffer::Of(value), ReduceOp::kSum); });
   job_->world().WaitForOperations(1);
   lease_.Abort(absl::CancelledError("stop"));
   EXPECT_THAT(Message(lease_->status()), HasSubstr("(all_reduce #1 never returned)"));

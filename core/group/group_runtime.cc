@@ -17,6 +17,7 @@ GroupProtocol::Options ProtocolOptions(const GroupRuntime::Options& options) {
   protocol.size = options.size;
   protocol.introduction = options.introduction;
   protocol.setup_timeout = options.spec.setup_timeout;
+  protocol.setup_by = options.setup_by;
   protocol.close_timeout = options.spec.close_timeout;
   protocol.cause_window = options.spec.cause_window;
   return protocol;
@@ -223,6 +224,9 @@ void GroupRuntime::Do(action::Drain& action) {
 }
 
 void GroupRuntime::Do(action::AskHolders&) {
+  if (absl::Status fault = HitFault(FaultPoint::kPoolVoting, options_.rank); !fault.ok()) {
+    return BeginAbort(fault);
+  }
   // A rank that holds the group may only be a step behind the one that asks: it gets half of the
   // time that the vote has to let go of it. Said before it is asked for: an operation that ends
   // meanwhile sees the one, or is not seen by the other.

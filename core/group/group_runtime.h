@@ -46,6 +46,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
  public:
   struct Options {
     GroupSpec spec;
+    absl::Time setup_by = absl::InfiniteFuture();  // when that is before spec.setup_timeout
     int rank = 0;
     int size = 1;
     Introduction introduction;
@@ -133,8 +134,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void Do(action::CauseResolved& action);
   void Do(action::ProposalRefused& action);
 
-  // On the control thread. Runs `task`, which is inside `call`, on the helper thread and `then` back
-  // here; when there is no thread, `then` alone with the error.
+  // On the control thread. Runs `task`, which is inside `call`, on the helper thread and `then`
+  // back here; when there is no thread, `then` alone with the error.
   void RunOnHelper(absl::string_view call, absl::AnyInvocable<absl::Status()> task,
                    absl::AnyInvocable<void(absl::Status)> then);
   void ReleaseWhenUnused();
@@ -156,7 +157,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   absl::Status Enqueue(Operation& operation, const OperationGate::Ticket& ticket,
                        absl::Duration timeout, const std::shared_ptr<WorkState>& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
-  absl::Status GiveUp(const OperationGate::Ticket& ticket, const absl::Status& why)
+  absl::Status GiveUp(const OperationGate::Ticket& ticket, absl::Status why)
       ABSL_LOCKS_EXCLUDED(queue_mutex_);
   void Left(const OperationGate::Ticket& ticket, bool failed);
   void RunQueue();
@@ -177,7 +178,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::vector<std::function<void(const absl::Status&)>> refused_;  // of those who wait for a vote
   std::string closed_by_;
   std::atomic<bool> asked_{false};  // for the holders, and not answered yet; read by operations
-  uint64_t questions_ = 0;  // so far
+  uint64_t questions_ = 0;          // so far
 
   mutable absl::Mutex mutex_;
   GroupState state_ ABSL_GUARDED_BY(mutex_) = GroupState::kCreated;
@@ -185,8 +186,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::string backend_ ABSL_GUARDED_BY(mutex_);
   Capabilities capabilities_ ABSL_GUARDED_BY(mutex_);
   absl::Status cause_ ABSL_GUARDED_BY(mutex_);  // known for good
-  std::string helper_inside_ ABSL_GUARDED_BY(mutex_);  // what the helper thread calls; "" for nothing
-  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;       // threads were left behind
+  std::string helper_inside_
+      ABSL_GUARDED_BY(mutex_);                     // what the helper thread calls; "" for nothing
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // threads were left behind
   std::shared_ptr<const LiveGroup> residue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Communicator> communicator_ ABSL_GUARDED_BY(mutex_);
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,4 +1,5 @@
-// GroupRuntime's end: how the backend gives back what it holds, and what becomes of what it does not.
+// GroupRuntime's end: how the backend gives back what it holds, and what becomes of what it does
+// not.
 #include <memory>
 #include <string>
 #include <utility>

@@ -108,7 +108,10 @@ absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ti
   if (queue_ends_) return absl::UnavailableError("the group was aborted");
   if (queue_thread_ == nullptr) {
     auto thread = std::make_unique<HelperThread>();
-    absl::Status started = thread->Start([self = shared_from_this()] { self->RunQueue(); });
+    absl::Status started = HitFault(FaultPoint::kGroupQueue, options_.rank);
+    if (started.ok()) {
+      started = thread->Start([self = shared_from_this()] { self->RunQueue(); });
+    }
     if (!started.ok()) return started;
     queue_thread_ = std::move(thread);
   }
@@ -117,7 +120,10 @@ absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ti
 }
 
 // The ranks number their collectives alike, so one that cannot be run here breaks the group.
-absl::Status GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, const absl::Status& why) {
+absl::Status GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, absl::Status why) {
+  if (CertaintyOf(why) == Certainty::kCause) {
+    why = absl::Status(why.code(), absl::StrCat("rank ", options_.rank, ": ", why.message()));
+  }
   Step([why](GroupProtocol& protocol, absl::Time now) {
     return protocol.Fail(now, why, CertaintyOf(why));
   });

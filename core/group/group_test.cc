@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/group/test_job.h"
 
 namespace muster {
@@ -134,6 +135,22 @@ TEST_F(GroupTest, AnEmptyLeaseAnswersEveryOperationWithWhatToDo) {
   EXPECT_THAT(Message(AllReduce(leases_[0])), HasSubstr("this lease is empty"));
   EXPECT_THAT(Message(leases_[0].Close()), HasSubstr("this lease is empty"));
   EXPECT_FALSE(leases_[0]->AllReduceAsync(Buffer(), ReduceOp::kSum).Wait().ok());
+}
+
+// The ranks number their collectives alike, so one that cannot be run on a rank fails all of them.
+TEST_F(GroupTest, AnOperationThatGetsNoThreadBreaksTheGroupOnEveryRank) {
+  Start(2);
+  absl::StatusOr<ScopedFaults> faults =
+      ScopedFaults::Arm("group.queue=fail(message=\"no thread\",rank=0)");
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  absl::Status there;
+  std::thread rank1([&] { there = AllReduce(leases_[1]); });
+  float value = 1;
+  Work work = leases_[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);
+  rank1.join();
+  EXPECT_EQ(Message(work.Wait()), "all_reduce #1 of train/1: rank 0: no thread");
+  EXPECT_THAT(Message(there), HasSubstr("of train/1: rank 0: no thread"));
+  EXPECT_THAT(Message(AllReduce(leases_[0])), HasSubstr("no thread"));
 }
 
 TEST_F(GroupTest, OperationsOfManyThreadsAreQueuedInTheOrderOfTheirNumbers) {

@@ -46,7 +46,9 @@ class IntroduceTest : public ::testing::Test {
   void Add(const std::string& name, Device::Type on) {
     backends_.Register(name, std::make_unique<NamedBackend>(name, on), __FILE__, __LINE__);
   }
-  Introduction Of(const GroupSpec& spec) { return Introduce(Introduction(), spec, backends_, pools_); }
+  Introduction Of(const GroupSpec& spec) {
+    return Introduce(Introduction(), spec, backends_, pools_);
+  }
 
   BackendRegistry backends_;
   LivePools pools_;

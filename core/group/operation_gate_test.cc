@@ -76,9 +76,8 @@ TEST_F(OperationGateTest, AThreadThatWaitsInTheQueueIsInItsOperationAsIfItRanIt)
   const auto first = Enter("all_reduce", Kind::kCollective, Mode::kQueued);
   const auto joined = Enter("barrier", Kind::kCollective, Mode::kBlocking);
   for (Mode mode : {Mode::kBlocking, Mode::kQueued}) {
-    EXPECT_THAT(
-        std::string(gate_.Enter("broadcast", Kind::kCollective, mode).status().message()),
-        HasSubstr("another thread is in barrier #2"));
+    EXPECT_THAT(std::string(gate_.Enter("broadcast", Kind::kCollective, mode).status().message()),
+                HasSubstr("another thread is in barrier #2"));
   }
   gate_.Leave(first);
   EXPECT_THAT(Refusal(), HasSubstr("another thread is in barrier #2"));

@@ -107,7 +107,8 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
         "after fork, or exec");
   }
   if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
-  // What is waited for ends by itself: a set-up, a close or a vote of this name.
+  // What is waited for ends by itself: a set-up, a close or a vote of this name. One deadline for
+  // all of it, and for the set-up after it.
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
   while (true) {
     std::shared_ptr<GroupRuntime> made;
@@ -116,7 +117,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
     std::string difference;
     {
       absl::MutexLock lock(&mutex_);
-      if (closed_) {
+      if (life_ != Life::kOpen) {
         return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
       }
       const NamedGroup group = Look(spec);
@@ -129,13 +130,12 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           return decision.why;
         case AcquireDecision::Kind::kWait: {
           const uint64_t seen = version_;
-          const auto moved = [this, seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-            return version_ != seen || closed_;
-          };
+          const auto moved = [this, seen]()
+                                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
           if (!mutex_.AwaitWithTimeout(absl::Condition(&moved), deadline - MonotonicNow())) {
-            return absl::DeadlineExceededError(
-                absl::StrCat("group '", group.id, "' was ", Name(group.state), " for longer than ",
-                             absl::FormatDuration(spec.setup_timeout), " (setup_timeout)"));
+            return absl::DeadlineExceededError(absl::StrCat(
+                "group '", group.id, "' was ", Name(group.state), group.voting ? ", voted on," : "",
+                " for longer than ", absl::FormatDuration(spec.setup_timeout), " (setup_timeout)"));
           }
           continue;
         }
@@ -146,7 +146,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
         case AcquireDecision::Kind::kCreate: {
           Entry& entry = entries_[spec.name];
           entry = Entry();
-          entry.runtime = NewRuntime(spec);
+          entry.runtime = NewRuntime(spec, deadline);
           entry.created_at = where.ToString();
           waits = next_lease_++;
           entry.holders.push_back({waits, entry.created_at, /*waits=*/true});
@@ -159,7 +159,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
       }
     }
     if (made != nullptr) return AwaitReady(made, spec, waits);
-    if (absl::Status status = Propose(std::move(to_replace), difference); !status.ok()) {
+    if (absl::Status status = Propose(to_replace, difference, deadline); !status.ok()) {
       return status;
     }
   }
@@ -176,7 +176,7 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
     ++version_;
     return ready;
   }
-  if (!ours || closed_) {
+  if (!ours || life_ != Life::kOpen) {
     return absl::FailedPreconditionError(
         absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
   }
@@ -186,7 +186,8 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
   return GroupLease(std::make_unique<LeaseRecord>(shared_from_this(), runtime, id, spec));
 }
 
-absl::Status PoolCore::Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted) {
+absl::Status PoolCore::Propose(const std::shared_ptr<GroupRuntime>& runtime,
+                               const std::string& wanted, absl::Time deadline) {
   struct Refusal {
     absl::Status why;
   };
@@ -198,23 +199,29 @@ absl::Status PoolCore::Propose(std::shared_ptr<GroupRuntime> runtime, const std:
     }
   });
   absl::MutexLock lock(&mutex_);
-  // Bounded by the protocol: the vote ends, or the group does.
+  // The vote ends, or the group does, within the group's close_timeout; the caller's patience may
+  // be shorter.
   const auto settled = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return !refusal->why.ok() || IsTerminal(runtime->state()) || closed_;
+    return !refusal->why.ok() || IsTerminal(runtime->state()) || life_ != Life::kOpen;
   };
   uint64_t seen = version_;
   while (!settled()) {
     const auto moved = [this, seen]()
                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
-    mutex_.Await(absl::Condition(&moved));
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&moved), deadline - MonotonicNow())) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the vote on replacing '", runtime->id(), "' (", wanted,
+                       ") did not end within the setup_timeout of the group that was wanted"));
+    }
     seen = version_;
   }
   return refusal->why;
 }
 
-std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec) {
+std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, absl::Time setup_by) {
   GroupRuntime::Options options;
   options.spec = spec;
+  options.setup_by = setup_by;
   options.rank = world_.rank;
   options.size = world_.size;
   Introduction self;
@@ -402,104 +409,6 @@ void PoolCore::OnTransition(const TransitionEvent& event) {
     ending_.erase(name);
     began_.erase(name);
   }
-}
-
-std::vector<std::shared_ptr<GroupRuntime>> PoolCore::StopAcquiring() {
-  closed_ = true;
-  ++version_;
-  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
-  for (const auto& [name, entry] : entries_) runtimes.push_back(entry.runtime);
-  return runtimes;
-}
-
-absl::Status PoolCore::Close(absl::Duration timeout) {
-  if (forked()) {
-    return absl::FailedPreconditionError(
-        "Close of a pool in a forked child: the pool belongs to the process that made it");
-  }
-  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (left_) return close_result_;
-    std::vector<std::string> held;
-    for (const auto& [name, entry] : entries_) {
-      const std::vector<Holder> leases = Leases(entry.holders);
-      if (!leases.empty() && !IsTerminal(entry.runtime->state())) {
-        held.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(leases), ")"));
-      }
-    }
-    if (!held.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("Close of a pool whose groups are held: ", absl::StrJoin(held, ", "),
-                       "; release these leases first, or Abort"));
-    }
-    runtimes = StopAcquiring();
-  }
-  // All at once, so that ranks may have their groups in any order. What had failed before is not
-  // this close's failure: it is only waited for.
-  std::vector<std::shared_ptr<GroupRuntime>> closing;
-  for (const auto& runtime : runtimes) {
-    const GroupState state = runtime->state();
-    if (IsTerminal(state) || state == GroupState::kAborting) continue;
-    runtime->BeginClose(timeout);
-    closing.push_back(runtime);
-  }
-  absl::Status result;
-  for (const auto& runtime : closing) result.Update(runtime->WaitTerminal());
-  for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
-  {
-    absl::MutexLock lock(&mutex_);
-    close_result_ = result;
-  }
-  LeaveStore("closed", timeout);
-  return result;
-}
-
-void PoolCore::Abort(const absl::Status& cause) {
-  if (forked()) return;  // the child owns nothing
-  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (left_) return;
-    runtimes = StopAcquiring();
-    close_result_ = cause;
-  }
-  for (const auto& runtime : runtimes) {
-    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause);
-  }
-  for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
-  LeaveStore(std::string(cause.message()), options_.close_timeout);
-}
-
-void PoolCore::AbortBecause(absl::string_view why) {
-  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " ", why)));
-}
-
-void PoolCore::LeaveStore(const std::string& reason, absl::Duration timeout) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (left_) return;
-    left_ = true;
-  }
-  const absl::Time deadline = MonotonicNow() + timeout;
-  struct Left {
-    absl::Mutex mutex;
-    bool done ABSL_GUARDED_BY(mutex) = false;
-  };
-  auto left = std::make_shared<Left>();
-  connection_.control->Post([news = news_] { news->Stop(); });
-  connection_.store->Leave(reason, deadline, [left](absl::Status) {
-    absl::MutexLock lock(&left->mutex);
-    left->done = true;
-  });
-  {
-    absl::MutexLock lock(&left->mutex);
-    left->mutex.AwaitWithTimeout(absl::Condition(&left->done), timeout);
-  }
-  connection_.store.reset();
-  connection_.StopServing(deadline);
-  connection_.control->Stop().IgnoreError();
-  executor_->Detach();
 }
 
 }  // namespace muster

@@ -105,7 +105,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::string JoinHolders(const std::vector<Holder>& holders);
-  std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec);
+  std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec, absl::Time setup_by);
   std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup left) ABSL_LOCKS_EXCLUDED(mutex_);
   // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.
   void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -113,10 +113,15 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   absl::StatusOr<GroupLease> AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
                                         const GroupSpec& spec, uint64_t id)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Propose(std::shared_ptr<GroupRuntime> runtime, const std::string& wanted)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  std::vector<std::shared_ptr<GroupRuntime>> StopAcquiring();
-  void LeaveStore(const std::string& reason, absl::Duration timeout);
+  absl::Status Propose(const std::shared_ptr<GroupRuntime>& runtime, const std::string& wanted,
+                       absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<std::shared_ptr<GroupRuntime>> StopAcquiring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Leaves the store, within `timeout`; where this rank serves it, the peers get `serve_for` to
+  // leave it, too. Then the pool has ended with `result`.
+  void End(const absl::Status& result, const std::string& reason, absl::Duration timeout,
+           absl::Duration serve_for) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The result of the end that another caller brings about.
+  absl::Status AwaitEnd(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const World world_;
   const PoolOptions options_;
@@ -130,9 +135,13 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;  // grows with whatever a waiting Acquire looks at
   uint64_t next_lease_ ABSL_GUARDED_BY(mutex_) = 1;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status close_result_ ABSL_GUARDED_BY(mutex_);
+  enum class Life {
+    kOpen,
+    kEnding,  // one caller of Close or Abort ends it, the others wait
+    kEnded,   // and has left the store
+  };
+  Life life_ ABSL_GUARDED_BY(mutex_) = Life::kOpen;
+  absl::Status end_result_ ABSL_GUARDED_BY(mutex_);
   PoolStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<const LiveGroup>> residues_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Time> began_ ABSL_GUARDED_BY(mutex_);   // set-ups, by name

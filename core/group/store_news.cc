@@ -45,10 +45,10 @@ void StoreNews::TellSessions(Listener* listener) {
 }
 
 void StoreNews::Learn(const std::string& name, const Entry& entry) {
-  Known& known = records_[name];
-  if (entry.revision <= known.revision) return;
+  const auto known = records_.find(name);
+  if (entry.revision <= (known == records_.end() ? 0 : known->second.revision)) return;
   absl::StatusOr<GroupRecord> record = GroupRecord::Decode(entry.value);
-  if (record.ok()) known = Known{entry.revision, *std::move(record)};
+  if (record.ok()) records_[name] = Known{entry.revision, *std::move(record)};
 }
 
 void StoreNews::Unsubscribe(Listener* listener) { listeners_.erase(listener); }

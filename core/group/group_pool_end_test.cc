@@ -1,0 +1,169 @@
+// How a pool ends, and what others meet while it, or a group of it, is ending.
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>  // NOLINT(build/c++11): ranks are threads here
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/group/test_job.h"
+#include "muster/core/observe/live_groups.h"
+#include "muster/core/observe/observer.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+// A pool of one rank whose group takes its time to close: until Unblock.
+class GroupPoolEndTest : public ::testing::Test {
+ protected:
+  void Start(PoolOptions options = {}) {
+    job_ = std::make_unique<TestJob>(1, options);
+    job_->world().rules[0].finalize_hangs = true;
+  }
+  void MakeGroup() {
+    absl::StatusOr<GroupLease> lease = pool().Acquire(Spec());
+    ASSERT_TRUE(lease.ok()) << lease.status();
+  }
+  static GroupSpec Spec() {
+    GroupSpec spec = TestJob::Spec();
+    spec.close_timeout = absl::Hours(1);
+    return spec;
+  }
+  void AwaitState(GroupState state) {
+    while (pool().LiveGroups().empty() || pool().LiveGroups()[0].state != state) {
+      std::this_thread::yield();
+    }
+  }
+  GroupPool& pool() { return job_->pool(0); }
+  SessionRecord::Liveness Session() { return job_->server().Sessions().at(0).liveness; }
+
+  std::unique_ptr<TestJob> job_;
+};
+
+TEST_F(GroupPoolEndTest, ASecondCloseWaitsForTheFirstAndHasItsResult) {
+  Start();
+  MakeGroup();
+  std::vector<absl::Status> results(3, absl::UnknownError("not set"));
+  std::vector<std::thread> closers;
+  closers.emplace_back([&] { results[0] = pool().Close(absl::Hours(1)); });
+  AwaitState(GroupState::kClosing);
+  const absl::Status impatient = pool().Close(absl::Milliseconds(20));
+  EXPECT_EQ(impatient.code(), absl::StatusCode::kDeadlineExceeded) << "within its own bound";
+  EXPECT_THAT(Message(impatient), HasSubstr("is being closed by another thread"));
+  for (int i = 1; i < 3; ++i) {
+    closers.emplace_back([&, i] {
+      results[i] = pool().Close(absl::Hours(1));
+      EXPECT_EQ(Session(), SessionRecord::Liveness::kLeft) << "not before the pool has ended";
+    });
+  }
+  job_->world().Unblock();
+  for (std::thread& closer : closers) closer.join();
+  for (const absl::Status& result : results) EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST_F(GroupPoolEndTest, AnAbortDuringACloseEndsBothWithTheCause) {
+  Start();
+  job_->world().rules[0].finalize_hangs = false;
+  job_->world().rules[0].finalize_blocks = true;  // until it is aborted
+  MakeGroup();
+  absl::Status closed;
+  std::thread closer([&] { closed = pool().Close(absl::Hours(1)); });
+  AwaitState(GroupState::kClosing);
+  pool().Abort(absl::CancelledError("enough"));
+  EXPECT_EQ(Session(), SessionRecord::Liveness::kLeft) << "it returns when the pool has ended";
+  closer.join();
+  EXPECT_THAT(Message(closed), HasSubstr("enough"));
+  EXPECT_EQ(pool().Close(absl::Hours(1)), closed);
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+TEST_F(GroupPoolEndTest, AnAcquireDuringTheCloseOfThePoolIsRefusedAndLeavesNothing) {
+  Start();
+  MakeGroup();
+  std::thread closer([&] { EXPECT_TRUE(pool().Close(absl::Hours(1)).ok()); });
+  AwaitState(GroupState::kClosing);
+  for (const char* name : {"train", "another"}) {
+    GroupSpec spec = Spec();
+    spec.name = name;
+    const absl::Status refused = pool().Acquire(spec).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(refused), HasSubstr("Acquire on a pool that was closed"));
+  }
+  job_->world().Unblock();
+  closer.join();
+  EXPECT_EQ(job_->world().live(), 0);
+}
+
+TEST_F(GroupPoolEndTest, ACloseOfThePoolEndsTheSetUpThatIsUnderWay) {
+  Start();
+  job_->world().rules[0].connect_blocks = true;  // until it is cancelled
+  absl::Status acquired;
+  std::thread acquirer([&] { acquired = pool().Acquire(Spec()).status(); });
+  AwaitState(GroupState::kConnecting);
+  EXPECT_FALSE(pool().Close(absl::Hours(1)).ok());
+  acquirer.join();
+  EXPECT_THAT(Message(acquired), HasSubstr("rank 0 closed 'train/1' during its set-up"));
+  EXPECT_EQ(job_->world().live(), 0);
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+// Keeps the control thread from carrying out the first close that it hears of.
+class HoldAtDraining final : public Observer {
+ public:
+  void OnTransition(const TransitionEvent& event) override {
+    if (event.to != GroupState::kDraining || held_.HasBeenNotified()) return;
+    held_.Notify();
+    go_.WaitForNotification();
+  }
+  void AwaitHeld() { held_.WaitForNotification(); }
+  void Go() { go_.Notify(); }
+
+ private:
+  absl::Notification held_, go_;
+};
+
+// Whoever may end a group says so at once; that the group itself hears of it takes a moment.
+void ExpectNotHandedOut(TestJob& job, HoldAtDraining& hold, std::thread closer) {
+  hold.AwaitHeld();
+  EXPECT_EQ(job.pool(0).LiveGroups()[0].state, GroupState::kReady) << "it does not know it yet";
+  GroupSpec spec = TestJob::Spec();
+  spec.setup_timeout = absl::Milliseconds(50);
+  const absl::Status waited = job.pool(0).Acquire(spec).status();
+  EXPECT_EQ(waited.code(), absl::StatusCode::kDeadlineExceeded) << waited;
+  hold.Go();
+  closer.join();
+  absl::StatusOr<GroupLease> next = job.pool(0).Acquire(TestJob::Spec());
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ((*next)->id(), "train/2");
+}
+
+TEST_F(GroupPoolEndTest, AClosingGroupIsNotHandedOut) {
+  HoldAtDraining hold;
+  PoolOptions options;
+  options.observer = &hold;
+  TestJob job(1, options);
+  absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  ExpectNotHandedOut(job, hold, std::thread([&] { EXPECT_TRUE(lease->Close().ok()); }));
+}
+
+TEST_F(GroupPoolEndTest, AGroupThatClosesWithItsLastLeaseIsNotHandedOut) {
+  HoldAtDraining hold;
+  PoolOptions options;
+  options.observer = &hold;
+  options.close_idle_groups = true;
+  TestJob job(1, options);
+  absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  ExpectNotHandedOut(job, hold, std::thread([&] { lease->Release(); }));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,128 @@
+// PoolCore's end: closed or aborted, by one caller, for whom all others wait.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "muster/core/group/pool_core.h"
+#include "muster/core/platform/monotonic_clock.h"
+
+namespace muster {
+
+std::vector<std::shared_ptr<GroupRuntime>> PoolCore::StopAcquiring() {
+  if (life_ == Life::kOpen) life_ = Life::kEnding;
+  ++version_;
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  for (const auto& [name, entry] : entries_) runtimes.push_back(entry.runtime);
+  return runtimes;
+}
+
+absl::Status PoolCore::AwaitEnd(absl::Duration timeout) {
+  const auto ended = [this]()
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return life_ == Life::kEnded; };
+  if (mutex_.AwaitWithTimeout(absl::Condition(&ended), timeout)) return end_result_;
+  return absl::DeadlineExceededError(
+      absl::StrCat("the pool of rank ", world_.rank,
+                   " is being closed by another thread, which is not done after ",
+                   absl::FormatDuration(timeout)));
+}
+
+absl::Status PoolCore::Close(absl::Duration timeout) {
+  if (forked()) {
+    return absl::FailedPreconditionError(
+        "Close of a pool in a forked child: the pool belongs to the process that made it");
+  }
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (life_ != Life::kOpen) return AwaitEnd(timeout);
+    std::vector<std::string> held;
+    for (const auto& [name, entry] : entries_) {
+      const std::vector<Holder> leases = Leases(entry.holders);
+      if (!leases.empty() && !IsTerminal(entry.runtime->state())) {
+        held.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(leases), ")"));
+      }
+    }
+    if (!held.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("Close of a pool whose groups are held: ", absl::StrJoin(held, ", "),
+                       "; release these leases first, or Abort"));
+    }
+    runtimes = StopAcquiring();
+  }
+  // All at once, so that ranks may have their groups in any order. What had failed before is not
+  // this close's failure: it is only waited for.
+  std::vector<std::shared_ptr<GroupRuntime>> closing;
+  for (const auto& runtime : runtimes) {
+    const GroupState state = runtime->state();
+    if (IsTerminal(state) || state == GroupState::kAborting) continue;
+    runtime->BeginClose(timeout);
+    closing.push_back(runtime);
+  }
+  absl::Status result;
+  for (const auto& runtime : closing) result.Update(runtime->WaitTerminal());
+  for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
+  End(result, "closed", timeout, timeout);
+  return result;
+}
+
+void PoolCore::Abort(const absl::Status& cause) {
+  if (forked()) return;  // the child owns nothing
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (life_ == Life::kEnded) return;
+    first = life_ == Life::kOpen;
+    runtimes = StopAcquiring();
+  }
+  for (const auto& runtime : runtimes) {
+    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause);
+  }
+  if (!first) {  // whoever began to close this pool ends it, and soon: nothing is left to wait for
+    absl::MutexLock lock(&mutex_);
+    AwaitEnd(options_.close_timeout).IgnoreError();
+    return;
+  }
+  for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
+  // The store's answer is waited for, but no peer: those of a rank that serves the store have the
+  // cause, and lose the store.
+  End(cause, std::string(cause.message()), options_.close_timeout, absl::ZeroDuration());
+}
+
+void PoolCore::AbortBecause(absl::string_view why) {
+  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " ", why)));
+}
+
+void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Duration timeout,
+                   absl::Duration serve_for) {
+  const absl::Time now = MonotonicNow();
+  struct Left {
+    absl::Mutex mutex;
+    bool done ABSL_GUARDED_BY(mutex) = false;
+  };
+  auto left = std::make_shared<Left>();
+  connection_.control->Post([news = news_] { news->Stop(); });
+  connection_.store->Leave(reason, now + timeout, [left](absl::Status) {
+    absl::MutexLock lock(&left->mutex);
+    left->done = true;
+  });
+  {
+    absl::MutexLock lock(&left->mutex);
+    left->mutex.AwaitWithTimeout(absl::Condition(&left->done), timeout);
+  }
+  connection_.store.reset();
+  connection_.StopServing(now + serve_for);
+  connection_.control->Stop().IgnoreError();
+  executor_->Detach();
+  absl::MutexLock lock(&mutex_);
+  end_result_ = result;
+  life_ = Life::kEnded;
+}
+
+}  // namespace muster

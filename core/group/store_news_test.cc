@@ -1,0 +1,128 @@
+#include "muster/core/group/store_news.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+Entry RecordOf(Revision revision, int64_t generation) {
+  GroupRecord record;
+  record.generation = generation;
+  Entry entry;
+  entry.key = GroupRecordKey("train");
+  entry.value = record.Encode();
+  entry.revision = revision;
+  return entry;
+}
+
+// A store of which only the watches are used, whose events the test gives by hand.
+class WatchedStore final : public Store {
+ public:
+  void Get(absl::string_view, absl::Time, Callback<Entry>) override {}
+  void Set(absl::string_view, absl::string_view, Lifetime, absl::Time,
+           Callback<Revision>) override {}
+  void CompareAndSet(absl::string_view, Revision, absl::string_view, Lifetime, absl::Time,
+                     Callback<CompareAndSetResult>) override {}
+  void Delete(absl::string_view, absl::Time, DoneCallback) override {}
+  WatchId Watch(absl::string_view prefix, WatchCallback changed) override {
+    (prefix == kGroupKeyPrefix ? records : sessions) = std::move(changed);
+    return prefix == kGroupKeyPrefix ? 1 : 2;
+  }
+  void Unwatch(WatchId watch) override { (watch == 1 ? records : sessions) = nullptr; }
+  void Gather(absl::string_view, int, int, absl::string_view, absl::Time,
+              Callback<GatherResult>) override {}
+  void Withdraw(absl::string_view, int, absl::string_view) override {}
+  void Leave(absl::string_view, absl::Time, DoneCallback) override {}
+
+  void Changed(Entry entry) {
+    WatchEvent event;
+    event.entry = std::move(entry);
+    records(std::vector<WatchEvent>{std::move(event)});
+  }
+
+  WatchCallback records, sessions;
+};
+
+struct Heard final : StoreNews::Listener {
+  void OnRecord(Revision revision, const GroupRecord& record) override {
+    records.push_back({revision, record.generation});
+  }
+  void OnSession(const SessionRecord&) override {}
+  void OnStoreLost(const absl::Status&) override {}
+
+  std::vector<std::pair<Revision, int64_t>> records;
+};
+
+class StoreNewsTest : public ::testing::Test {
+ protected:
+  StoreNewsTest() : news_(std::make_shared<StoreNews>(&store_)) {
+    news_->Start([](absl::Status) {});
+    store_.sessions(std::vector<WatchEvent>());
+    store_.records(std::vector<WatchEvent>());
+  }
+  // What somebody who begins to listen now is told.
+  std::vector<std::pair<Revision, int64_t>> Known() {
+    Heard heard;
+    news_->Subscribe("train", &heard);
+    news_->Unsubscribe(&heard);
+    return heard.records;
+  }
+
+  WatchedStore store_;
+  std::shared_ptr<StoreNews> news_;
+};
+
+TEST_F(StoreNewsTest, WhatAnAnswerSaidIsKnownToTheNextGroupOfThatNameBeforeTheWatchTellsIt) {
+  EXPECT_THAT(Known(), IsEmpty());
+  news_->Learn("train", RecordOf(5, 1));
+  EXPECT_THAT(Known(), ElementsAre(Pair(5, 1)));
+}
+
+TEST_F(StoreNewsTest, WhatAnAnswerSaidIsToldToNobodyBeforeItsTurn) {
+  Heard heard;
+  news_->Subscribe("train", &heard);
+  news_->Learn("train", RecordOf(5, 1));
+  EXPECT_THAT(heard.records, IsEmpty()) << "it would overtake what is on its way";
+  store_.Changed(RecordOf(5, 1));
+  EXPECT_THAT(heard.records, ElementsAre(Pair(5, 1)));
+}
+
+TEST_F(StoreNewsTest, OlderNewsNeverTakesThePlaceOfNewer) {
+  news_->Learn("train", RecordOf(5, 2));
+  news_->Learn("train", RecordOf(4, 1));
+  EXPECT_THAT(Known(), ElementsAre(Pair(5, 2)));
+  store_.Changed(RecordOf(3, 1));
+  EXPECT_THAT(Known(), ElementsAre(Pair(5, 2))) << "the watch is behind the answer";
+  store_.Changed(RecordOf(6, 3));
+  EXPECT_THAT(Known(), ElementsAre(Pair(6, 3)));
+  news_->Learn("train", RecordOf(5, 2));
+  EXPECT_THAT(Known(), ElementsAre(Pair(6, 3)));
+}
+
+TEST_F(StoreNewsTest, WhatIsNoRecordIsNotLearned) {
+  news_->Learn("train", RecordOf(5, 1));
+  Entry damaged = RecordOf(6, 2);
+  damaged.value = "{";
+  news_->Learn("train", damaged);
+  EXPECT_THAT(Known(), ElementsAre(Pair(5, 1)));
+  Entry absent;  // the answer to a compare-and-set of a key that is not there
+  news_->Learn("other", absent);
+  Heard heard;
+  news_->Subscribe("other", &heard);
+  news_->Unsubscribe(&heard);
+  EXPECT_THAT(heard.records, IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster
