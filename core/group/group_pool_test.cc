@@ -245,7 +245,7 @@ TEST(GroupPoolTest, AGroupIsNotTakenAwayBetweenItsSetUpAndItsFirstUse) {
     absl::StatusOr<GroupLease> here = job.pool(0).Acquire(spec);
     ASSERT_TRUE(here.ok()) << here.status();
     while (asked_here.happened() == 0) std::this_thread::yield();
-    // What has come of a wrong answer is there when this group is, which asks for more of the store.
+    // What came of a wrong answer is there when this group is, which asks for more of the store.
     GroupSpec later = TestJob::Spec();
     later.name = "later";
     for (auto& lease : job.AcquireAll(later)) EXPECT_TRUE(lease.ok()) << lease.status();

@@ -73,10 +73,10 @@ std::vector<std::shared_ptr<const LiveGroup>> LivePools::Residues() const {
 absl::Status LivePools::CheckFree(absl::string_view device) const {
   for (const std::shared_ptr<const LiveGroup>& residue : Residues()) {
     if (residue->device != device) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no new group on ", device, " in this process (pid ", getpid(), "): group '", residue->name,
-        "/", residue->generation, "' left residue there: ", residue->residue,
-        "; restart the process"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("no new group on ", device, " in this process (pid ", getpid(), "): group '",
+                     residue->name, "/", residue->generation,
+                     "' left residue there: ", residue->residue, "; restart the process"));
   }
   return absl::OkStatus();
 }

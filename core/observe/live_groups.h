@@ -2,8 +2,8 @@
 // the end of the process.
 //
 // This holds the one list of live pools. Return from main and exit() run a hook that aborts
-// whatever is still in it (L6), with one line a group in the log. Beside it stands what backends did
-// not give back (residue).
+// whatever is still in it (L6), with one line a group in the log. Beside it stands what backends
+// did not give back (residue).
 #ifndef MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 #define MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 
