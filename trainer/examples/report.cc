@@ -41,7 +41,7 @@ void Unpack(const std::vector<double>& values, Report& report) {
   report.create = absl::Milliseconds(values[2]);
   report.destroy = absl::Milliseconds(values[3]);
   report.left = {static_cast<int64_t>(values[4]), static_cast<int64_t>(values[5]),
-                 static_cast<int64_t>(values[6]), static_cast<int64_t>(values[7])};
+                 static_cast<int64_t>(values[6]), static_cast<int64_t>(values[7]), ""};
 }
 
 constexpr char kGiveFile[] = "give a file that is yours to write, in a folder that is there";
