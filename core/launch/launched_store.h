@@ -25,7 +25,7 @@ class LaunchedStore {
   virtual void DeclareLost(int rank, absl::string_view reason) = 0;
 
   // What the job's groups have recorded as the cause of their failure, a line each:
-  // `the group "train" recorded first: rank 1: label 17 out of range`.
+  // `the group "train" had failed before: rank 1: label 17 out of range`.
   virtual std::vector<std::string> FailedGroups() const { return {}; }
 };
 

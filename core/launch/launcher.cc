@@ -183,8 +183,10 @@ std::vector<std::string> Job::RankEnvironment(int rank) const {
     variables["MUSTER_TOKEN_FILE"] = token_file_;
   }
   variables.erase("MUSTER_TERMINAL");
-  if (options_.output != nullptr && options_.output->is_terminal()) {
+  if (const int columns = options_.output == nullptr ? 0 : options_.output->columns();
+      columns > 0) {
     variables["MUSTER_TERMINAL"] = "1";
+    variables["COLUMNS"] = absl::StrCat(columns);
   }
   if (options_.rank_variables) {
     for (const auto& [name, value] : options_.rank_variables(rank)) variables[name] = value;
@@ -282,8 +284,8 @@ void Job::Reap() {
       const RankExit exit = RankExit::FromWaitStatus(status);
       const bool in_order = options_.in_order ? options_.in_order(rank, exit) : exit.ok();
       // Before the store is told of this end, which would become the cause of whatever comes next.
-      if (!exit.ok() && failed_groups_.empty() && store_ != nullptr && policy_ != nullptr &&
-          !policy_->Failed()) {
+      if ((!exit.ok() || !in_order) && failed_groups_.empty() && store_ != nullptr &&
+          policy_ != nullptr && !policy_->Failed()) {
         failed_groups_ = store_->FailedGroups();
       }
       if (policy_ != nullptr) Perform(policy_->RankEnded(rank, exit, in_order, MonotonicNow()));

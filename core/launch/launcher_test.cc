@@ -251,12 +251,12 @@ TEST_F(LauncherTest, BadOptionsAndProgramsAreErrorsBeforeAnythingStarts) {
 }
 
 TEST_F(LauncherTest, WhatTheGroupsRecordedBeforeTheFirstFailureIsReported) {
-  store_.failed_groups = {"the group \"train\" recorded first: rank 0: no such shape"};
+  store_.failed_groups = {"the group \"train\" had failed before: rank 0: no such shape"};
   WhenAllSaid({"[0] up", "[1] up"}, [this] { kill(pids_[1], SIGKILL); });
   job_.limits.failure_grace = absl::Milliseconds(100);
   const JobResult result = Run(2, {"*:pid", "*:print up", "*:wait"});
   ASSERT_GE(result.Report().size(), 2u);
-  EXPECT_EQ(result.Report()[1], "the group \"train\" recorded first: rank 0: no such shape");
+  EXPECT_EQ(result.Report()[1], "the group \"train\" had failed before: rank 0: no such shape");
   EXPECT_EQ(store_.asked_after, 0u) << "the store was told of the end before";
 }
 

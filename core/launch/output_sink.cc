@@ -1,6 +1,7 @@
 #include "muster/core/launch/output_sink.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,13 +18,31 @@
 #include "absl/strings/string_view.h"
 
 namespace muster {
+namespace {
+
+constexpr int kUsualColumns = 80;
+// ECMA-48: to the first column; erase to the end of the line.
+constexpr absl::string_view kEraseLine = "\r\x1b[K";
+
+// At most `count` characters of UTF-8: a bar that wraps cannot be taken away again. A wide character
+// counts as one.
+absl::string_view FirstCharacters(absl::string_view text, int count) {
+  size_t end = 0;
+  for (; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (begins && count-- <= 0) break;
+  }
+  return text.substr(0, end);
+}
+
+}  // namespace
 
 PrefixedOutput::PrefixedOutput(int ranks, int output_fd, int errors_fd)
-    : is_terminal_(isatty(output_fd) == 1),
-      errors_join_output_(is_terminal_ && isatty(errors_fd) == 1),
+    : terminal_(isatty(output_fd) == 1 ? output_fd : -1),
+      errors_join_output_(terminal_ >= 0 && isatty(errors_fd) == 1),
       output_(output_fd),
       errors_(errors_fd) {
-  const LinePrefixer::Mode mode = is_terminal_ ? LinePrefixer::kRedraw : LinePrefixer::kKeep;
+  const LinePrefixer::Mode mode = terminal_ >= 0 ? LinePrefixer::kRedraw : LinePrefixer::kKeep;
   for (int rank = 0; rank < ranks; ++rank) {
     ranks_.push_back({LinePrefixer(rank, mode), LinePrefixer(rank)});
   }
@@ -46,6 +65,13 @@ void PrefixedOutput::Finish(int rank, OutputStream stream) {
   Show(rank, stream, lines);
 }
 
+int PrefixedOutput::columns() const {
+  if (terminal_ < 0) return 0;
+  winsize window = {};
+  if (ioctl(terminal_, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return kUsualColumns;
+  return window.ws_col;
+}
+
 void PrefixedOutput::Show(int rank, OutputStream stream, absl::string_view lines) {
   if (&Queue(stream) != &output_) {
     Queue(stream).Add(lines);
@@ -59,8 +85,9 @@ void PrefixedOutput::Show(int rank, OutputStream stream, absl::string_view lines
       bar_rank_ = bar.empty() ? -1 : rank;
     }
   }
+  bar.resize(FirstCharacters(bar, columns() - 1).size());
   if (lines.empty() && bar == bar_) return;
-  if (!bar_.empty()) output_.Add(absl::StrCat("\r", std::string(bar_.size(), ' '), "\r"));
+  if (!bar_.empty()) output_.Add(kEraseLine);
   output_.Add(absl::StrCat(lines, bar));
   bar_ = std::move(bar);
 }

@@ -27,9 +27,10 @@ class OutputSink {
   virtual void Finish(int rank, OutputStream stream) = 0;
   // What the launcher shall wait for and write on the sink's behalf.
   virtual std::vector<OutputQueue*> Queues() { return {}; }
-  // Whether a terminal shows the ranks' standard output, so that they may redraw a progress bar by
-  // carriage returns. The launcher tells them by MUSTER_TERMINAL=1.
-  virtual bool is_terminal() const { return false; }
+  // How wide the terminal is that shows the ranks' standard output, so that they may redraw a progress
+  // bar by carriage returns; 0 where there is none. The launcher tells them by MUSTER_TERMINAL=1 and
+  // COLUMNS.
+  virtual int columns() const { return 0; }
 };
 
 // Whole lines with their rank before them, both streams kept apart. On a terminal the last line
@@ -41,7 +42,7 @@ class PrefixedOutput final : public OutputSink {
   void Write(int rank, OutputStream stream, absl::string_view bytes) override;
   void Finish(int rank, OutputStream stream) override;
   std::vector<OutputQueue*> Queues() override { return {&output_, &errors_}; }
-  bool is_terminal() const override { return is_terminal_; }
+  int columns() const override;
 
  private:
   struct Rank {
@@ -56,7 +57,7 @@ class PrefixedOutput final : public OutputSink {
   // Queues `lines` of a stream, with the bar taken away before them and drawn again below.
   void Show(int rank, OutputStream stream, absl::string_view lines);
 
-  const bool is_terminal_;
+  const int terminal_;  // its descriptor; -1 for none
   // One screen shows both: one queue keeps the bar below all lines.
   const bool errors_join_output_;
   std::vector<Rank> ranks_;

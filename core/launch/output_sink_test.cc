@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <string>
@@ -56,39 +57,51 @@ class TerminalOutputTest : public ::testing::Test {
   PrefixedOutput output_{2, terminal_.fd(), terminal_.fd()};
 };
 
-TEST_F(TerminalOutputTest, IsATerminal) { EXPECT_TRUE(output_.is_terminal()); }
+TEST_F(TerminalOutputTest, TheTerminalHasAWidth) {
+  EXPECT_EQ(output_.columns(), 80);  // not known
+  const winsize window = {/*ws_row=*/24, /*ws_col=*/12, 0, 0};
+  ASSERT_EQ(ioctl(terminal_.fd(), TIOCSWINSZ, &window), 0);
+  EXPECT_EQ(output_.columns(), 12);
+}
+
+TEST_F(TerminalOutputTest, ABarThatWouldWrapIsCut) {
+  const winsize window = {/*ws_row=*/24, /*ws_col=*/8, 0, 0};
+  ASSERT_EQ(ioctl(terminal_.fd(), TIOCSWINSZ, &window), 0);
+  EXPECT_EQ(Write(0, "\r12345"), "[0] 123");
+  EXPECT_EQ(Write(0, "\r\u2588\u2588\u2588\u2588"), "\r\x1b[K[0] \u2588\u2588\u2588");
+}
 
 TEST_F(TerminalOutputTest, ABarIsRedrawnInPlaceWithItsRank) {
   EXPECT_EQ(Write(0, "\r10%"), "[0] 10%");
-  EXPECT_EQ(Write(0, "\r20%"), "\r       \r[0] 20%");
+  EXPECT_EQ(Write(0, "\r20%"), "\r\x1b[K[0] 20%");
   EXPECT_EQ(Write(0, "\r20%"), "");  // as it is
-  EXPECT_EQ(Write(0, "\r   \rdone\n"), "\r       \r[0] done\n");
+  EXPECT_EQ(Write(0, "\r   \rdone\n"), "\r\x1b[K[0] done\n");
   EXPECT_EQ(Write(0, "more\n"), "[0] more\n");
 }
 
 TEST_F(TerminalOutputTest, LinesOfOtherRanksAndOfErrorsPassAboveTheBar) {
   Write(0, "\r10%");
-  EXPECT_EQ(Write(1, "hello\n"), "\r       \r[1] hello\n[0] 10%");
-  EXPECT_EQ(Write(0, "oh\n", OutputStream::kErrors), "\r       \r[0] oh\n[0] 10%");
+  EXPECT_EQ(Write(1, "hello\n"), "\r\x1b[K[1] hello\n[0] 10%");
+  EXPECT_EQ(Write(0, "oh\n", OutputStream::kErrors), "\r\x1b[K[0] oh\n[0] 10%");
   EXPECT_EQ(Write(1, "a part"), "");
 }
 
 TEST_F(TerminalOutputTest, TheBarOfARankThatEndsDoesNotStayBelowTheOthers) {
   Write(0, "\r10%");
   output_.Finish(0, OutputStream::kOutput);
-  EXPECT_EQ(Take(output_, OutputStream::kOutput), "\r       \r[0] 10%\n");
+  EXPECT_EQ(Take(output_, OutputStream::kOutput), "\r\x1b[K[0] 10%\n");
   EXPECT_EQ(Write(1, "hello\n"), "[1] hello\n");
 }
 
 TEST_F(TerminalOutputTest, TheLastBarIsShown) {
   Write(0, "\r10%");
-  EXPECT_EQ(Write(1, "\r11%"), "\r       \r[1] 11%");
-  EXPECT_EQ(Write(1, "\r   \r"), "\r       \r");
+  EXPECT_EQ(Write(1, "\r11%"), "\r\x1b[K[1] 11%");
+  EXPECT_EQ(Write(1, "\r   \r"), "\r\x1b[K");
 }
 
 TEST(PrefixedOutputTest, WithoutATerminalBytesPassUnchangedAndStreamsAreApart) {
   PrefixedOutput output(1, -1, -1);
-  EXPECT_FALSE(output.is_terminal());
+  EXPECT_EQ(output.columns(), 0);
   output.Write(0, OutputStream::kOutput, "\r10%\r20%\n");
   output.Write(0, OutputStream::kErrors, "oh\n");
   EXPECT_EQ(Take(output, OutputStream::kOutput), "[0] \r10%\r20%\n");

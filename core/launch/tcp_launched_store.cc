@@ -45,7 +45,7 @@ class TcpLaunchedStore final : public LaunchedStore {
       // One line, whatever the ranks wrote.
       lines.push_back(absl::StrCat(
           "the group \"", absl::Utf8SafeCHexEscape(name),
-          "\" recorded first: ", absl::StrReplaceAll(record->cause.message(), {{"\n", " "}})));
+          "\" had failed before: ", absl::StrReplaceAll(record->cause.message(), {{"\n", " "}})));
     }
     return lines;
   }

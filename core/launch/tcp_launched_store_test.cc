@@ -239,7 +239,7 @@ TEST(TcpLaunchedStoreTest, SaysWhatGroupsRecordedAsTheirFailure) {
   session.Set(GroupRecordKey("train"), record.Encode());
   session.Set(GroupRecordKey("strange"), "not a record");
   EXPECT_THAT(store->FailedGroups(),
-              ElementsAre("the group \"train\" recorded first: rank 1: label 17 out of range"));
+              ElementsAre("the group \"train\" had failed before: rank 1: label 17 out of range"));
 }
 
 }  // namespace

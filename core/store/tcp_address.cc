@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -99,6 +100,12 @@ absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, 
   auto state = std::make_shared<State>();
   state->lookup = std::move(lookup);
   state->address = address;
+  // The new thread inherits the mask: a program's handlers run on threads of its own.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status started;
   // The one library call here that throws: std::thread reports a system without threads so.
   try {
     std::thread([state] {
@@ -106,11 +113,13 @@ absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, 
       state->done.Notify();
     }).detach();
   } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
+    started = absl::ResourceExhaustedError(
         absl::StrCat("no thread to look up host \"", address.host, "\": ", error.what(),
                      "; look at the process and memory limits (ulimit -u, cgroup pids.max), or "
                      "give its number"));
   }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started.ok()) return started;
   if (!state->done.WaitForNotificationWithTimeout(deadline - MonotonicNow())) {
     return absl::DeadlineExceededError(
         absl::StrCat("cannot find host \"", address.host,

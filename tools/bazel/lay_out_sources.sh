@@ -277,8 +277,15 @@ write_user_rc() {
 }
 
 case ${1:-} in
-  --remove) write_user_rc && exit ;;
-  --print) overrides_4 && overrides_7 && exit ;;
+  --remove)
+    write_user_rc
+    exit
+    ;;
+  --print)
+    overrides_4
+    overrides_7
+    exit
+    ;;
 esac
 mkdir -p "$sources"
 work=$(mktemp -d "$sources/.new.XXXXXX")

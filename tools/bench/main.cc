@@ -98,8 +98,9 @@ int Main(std::vector<std::string> arguments) {
   }
   if (!options->seed.has_value()) options->seed = std::random_device()();
 
+  const std::string parent = environment.Get("TMPDIR").value_or("");
   absl::StatusOr<std::unique_ptr<PrivateFolder>> folder =
-      PrivateFolder::Create(environment.Get("TMPDIR").value_or("/tmp"));
+      PrivateFolder::Create(parent.empty() ? "/tmp" : parent);
   if (!folder.ok()) return Fail(kFailure, folder.status());
   SuiteJob base;
   base.options = *options;

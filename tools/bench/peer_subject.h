@@ -56,7 +56,7 @@ class PeerSubject final : public Subject {
 
  private:
   explicit PeerSubject(const Setup& setup) : setup_(setup) {}
-  absl::StatusOr<absl::Duration> Ask(absl::string_view command);
+  absl::StatusOr<absl::Duration> Ask(absl::string_view command, int steps = 1);
   absl::StatusOr<absl::Duration> Answer(absl::string_view what, absl::Duration timeout);
   absl::StatusOr<std::string> ReadLine(absl::string_view what, absl::Time deadline);
   // Empty while the process runs, or where it is not ours.

@@ -115,7 +115,7 @@ std::string Report::Json() const {
   }
   json["ratios"] = nlohmann::ordered_json::object();
   for (const auto& [name, ratio] : ratios_) json["ratios"][name] = ratio;
-  return absl::StrCat(json.dump(2), "\n");
+  return absl::StrCat(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace), "\n");
 }
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content) {

@@ -32,8 +32,9 @@ class Subject {
   virtual absl::Status Open() = 0;
   virtual absl::Status Close() = 0;
 
-  // The time of one of `iterations` sums in place of `count` f32, one after another. An operation
-  // before them is not measured: its result is checked, and it lets the ranks begin together.
+  // The time of one of `iterations` sums in place of `count` f32, one after another. Two
+  // operations before them are not measured: one whose result is checked, and one of a single element
+  // that lets the ranks begin together.
   virtual absl::StatusOr<absl::Duration> AllReduce(int64_t count, int iterations) = 0;
 };
 

@@ -172,6 +172,10 @@ absl::StatusOr<Sample> DetectOnce(const SuiteJob& suite, const std::string& fold
   for (int rank = 0; rank < victim; ++rank) {
     const absl::StatusOr<int64_t> noticed = ReadTime(SurvivorFile(folder, rank));
     if (!noticed.ok()) return noticed.status();
+    if (*noticed < *killed) {
+      return absl::DataLossError(
+          absl::StrCat(subject, ": rank ", rank, " failed before rank ", victim, " was killed"));
+    }
     last = std::max(last, *noticed);
   }
   return Sample{absl::StrCat("sigkill_", suite.options.ranks, "_ranks"), subject,

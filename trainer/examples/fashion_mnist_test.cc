@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -113,6 +114,7 @@ TEST_F(FashionMnistTest, AReportThatTheDiskHasNoRoomForFailsTheRun) {
 // The bar of rank 0 comes through the launcher inside.
 TEST_F(FashionMnistTest, OnATerminalTwoRanksDrawABarAndLeaveWholeLines) {
   constexpr int kColumns = 80;
+  constexpr absl::string_view kEraseLine = "\x1b[K";
   absl::StatusOr<PseudoTerminal> terminal = PseudoTerminal::Open(kColumns);
   if (!terminal.ok()) GTEST_SKIP() << terminal.status();
   ExampleJob job(place_, Command({"--epochs=2", "--batch_size=2"}), *std::move(terminal));
@@ -122,8 +124,9 @@ TEST_F(FashionMnistTest, OnATerminalTwoRanksDrawABarAndLeaveWholeLines) {
   for (const OutputLine& line : job.lines()) {
     // What a carriage return ends was on the screen, what stands behind the last one stays there.
     for (absl::string_view rest = line.text; !rest.empty();) {
-      const absl::string_view shown = rest.substr(0, rest.find('\r'));
+      absl::string_view shown = rest.substr(0, rest.find('\r'));
       rest.remove_prefix(std::min(shown.size() + 1, rest.size()));
+      absl::ConsumePrefix(&shown, kEraseLine);
       if (absl::StartsWith(shown, "[0] fit 1/2 [") && absl::StrContains(shown, "/138  loss ")) {
         drawn = true;
         EXPECT_LT(shown.size(), size_t{kColumns}) << shown;
@@ -134,7 +137,7 @@ TEST_F(FashionMnistTest, OnATerminalTwoRanksDrawABarAndLeaveWholeLines) {
     }
   }
   EXPECT_TRUE(drawn) << job.Transcript();
-  EXPECT_THAT(job.Output(), HasSubstr("\r[0] fit 2/2: loss"));
+  EXPECT_THAT(job.Output(), HasSubstr(absl::StrCat("\r", kEraseLine, "[0] fit 2/2: loss")));
 }
 
 }  // namespace
