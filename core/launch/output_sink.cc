@@ -24,8 +24,8 @@ constexpr int kUsualColumns = 80;
 // ECMA-48: to the first column; erase to the end of the line.
 constexpr absl::string_view kEraseLine = "\r\x1b[K";
 
-// At most `count` characters of UTF-8: a bar that wraps cannot be taken away again. A wide character
-// counts as one.
+// At most `count` characters of UTF-8: a bar that wraps cannot be taken away again. A wide
+// character counts as one.
 absl::string_view FirstCharacters(absl::string_view text, int count) {
   size_t end = 0;
   for (; end < text.size(); ++end) {

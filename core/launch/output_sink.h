@@ -27,9 +27,9 @@ class OutputSink {
   virtual void Finish(int rank, OutputStream stream) = 0;
   // What the launcher shall wait for and write on the sink's behalf.
   virtual std::vector<OutputQueue*> Queues() { return {}; }
-  // How wide the terminal is that shows the ranks' standard output, so that they may redraw a progress
-  // bar by carriage returns; 0 where there is none. The launcher tells them by MUSTER_TERMINAL=1 and
-  // COLUMNS.
+  // How wide the terminal is that shows the ranks' standard output, so that they may redraw a
+  // progress bar by carriage returns; 0 where there is none. The launcher tells them by
+  // MUSTER_TERMINAL=1 and COLUMNS.
   virtual int columns() const { return 0; }
 };
 

@@ -33,8 +33,8 @@ class Subject {
   virtual absl::Status Close() = 0;
 
   // The time of one of `iterations` sums in place of `count` f32, one after another. Two
-  // operations before them are not measured: one whose result is checked, and one of a single element
-  // that lets the ranks begin together.
+  // operations before them are not measured: one whose result is checked, and one of a single
+  // element that lets the ranks begin together.
   virtual absl::StatusOr<absl::Duration> AllReduce(int64_t count, int iterations) = 0;
 };
 
