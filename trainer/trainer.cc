@@ -238,7 +238,8 @@ absl::Status Trainer::RunOn(GroupLease& lease, absl::string_view stage, MakeLoop
     throw;
   }
   guard.Dismiss();
-  if (!status.ok() && !known_to_all) lease.Abort(status);
+  // They cannot have found it out together when one could not even ask.
+  if (!status.ok() && (!known_to_all || collectives.failed())) lease.Abort(status);
   callbacks.SetOutcome(status);
   take_results(*loop, status);
   return status;

@@ -17,8 +17,12 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/collective/buffer.h"
+#include "muster/core/collective/reduce_op.h"
+#include "muster/core/group/group_lease.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/platform/timeout_scale.h"
+#include "muster/trainer/group_collectives.h"
 #include "muster/trainer/in_process_job.h"
 #include "muster/trainer/logistic_module.h"
 
@@ -446,6 +450,15 @@ TEST(TrainerFailureTest, AnEpochEndThatStopsOneRankStopsAllAndTheGroupGoesOn) {
 TEST(TrainerFailureTest, AnEpochEndThatStopsEveryRankLeavesTheGroupToo) {
   ExpectTheGroupGoesOn([](Rank&) { return absl::CancelledError("good enough"); },
                        "rank 0: fit 1/1: good enough");
+}
+
+TEST(TrainerFailureTest, WhoCouldNotAskTheOthersDoesNotTakeItsErrorForKnown) {
+  GroupLease empty;  // every operation fails
+  GroupCollectives collectives(*empty);
+  EXPECT_FALSE(collectives.failed());
+  float value = 0;
+  EXPECT_FALSE(collectives.AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
+  EXPECT_TRUE(collectives.failed());
 }
 
 TEST(TrainerFailureTest, ASetUpThatFailsUndoesTheEarlierOnesAndNamesItselfToThePeers) {
