@@ -147,6 +147,7 @@ TEST_P(StoreConformanceTest, AReasonOfAnyLengthIsToldNotTheEndOfTheSession) {
   auto stores = ConnectAll(3);
   auto gather = StartGather(*stores[0], "g", 0, 3, "");
   auto withdrawn = StartGather(*stores[1], "g", 1, 3, "");
+  ASSERT_TRUE(Get(*stores[0], SessionKey(0)).ok());  // so the first contribution is there
   stores[1]->Withdraw("g", 1, std::string(2 * Store::kMaxValueBytes, 'x'));
   EXPECT_THAT(std::string(gather.Get().status().message()),
               ::testing::StartsWith("rank 1 withdrew: xxx"));
