@@ -217,6 +217,27 @@ absl::Status AbortEndsFinalize(World& world) {
   return world.ExpectNothingHeld(0);
 }
 
+// A group asks it of a backend that is stuck, to tell what was not given back.
+absl::Status HeldWaitsForNobody(World& world) {
+  if (absl::Status skip = world.NeedBlocking(); !skip.ok()) return skip;
+  const int last = world.size() - 1;
+  absl::Status status = world.Connect();
+  if (!status.ok()) return status;
+  Call blocked = world.Start([last](World& w) {
+    std::vector<float> values(1 << 20);
+    return AnyCollective(w, last, values, w.Options());
+  });
+  blocked.LetItBlock(world.bound());
+  Call held = world.Start([last](World& w) {
+    static_cast<void>(w.comm(last).Held());
+    return absl::OkStatus();
+  });
+  const bool answered = held.Result(world.bound()).has_value();
+  world.comm(last).Abort(Cause());
+  if (!blocked.Result(world.bound()).has_value()) return Broken("Abort did not wake an operation");
+  return answered ? absl::OkStatus() : Broken("Held() waits for an operation");
+}
+
 absl::Status FinalizeIsBounded(World& world) {
   if (absl::Status skip = world.NeedRanks(2); !skip.ok()) return skip;
   absl::Status status = world.Connect();
@@ -429,6 +450,8 @@ absl::Span<const ConformanceCheck> LifecycleChecks() {
        [](const ConformanceTarget& t) { return RunCheck(t, AbortOfAnIdleOneLeavesNothing); }},
       {"AbortWakesEachBlockedOperation",
        [](const ConformanceTarget& t) { return RunCheck(t, AbortWakesEachBlockedOperation); }},
+      {"HeldWaitsForNobody",
+       [](const ConformanceTarget& t) { return RunCheck(t, HeldWaitsForNobody); }},
       {"AbortEndsFinalize",
        [](const ConformanceTarget& t) { return RunCheck(t, AbortEndsFinalize); }},
       {"AbortFromManyThreadsHasOneCause",

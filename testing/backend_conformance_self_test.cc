@@ -70,6 +70,7 @@ enum class Bug {
   kSplitIgnoresTheKey,
   kMissesRanksWithoutAName,
   kMultipliesWithSaturation,
+  kHeldWaitsForTheOperation,
 };
 
 // What the communicators of one broken backend share.
@@ -102,6 +103,7 @@ class BrokenCommunicator : public Communicator {
 
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
                          const OperationOptions& options) override {
+    absl::MutexLockMaybe lock(Is(Bug::kHeldWaitsForTheOperation) ? &operation_mutex_ : nullptr);
     if (Is(Bug::kWorksAfterFinalize) && finalized_) return absl::OkStatus();
     if (Is(Bug::kSucceedsWithoutItsPeers)) return absl::OkStatus();
     if (Is(Bug::kRoundsHalvesAtEachStep) && out.dtype == DataType::kBF16 && out.count == 1) {
@@ -212,6 +214,7 @@ class BrokenCommunicator : public Communicator {
     if (!Is(Bug::kIgnoresAbort)) right_->Abort(cause);
   }
   Holdings Held() const override {
+    absl::MutexLockMaybe lock(Is(Bug::kHeldWaitsForTheOperation) ? &operation_mutex_ : nullptr);
     Holdings held = right_->Held();
     if (Is(Bug::kIgnoresAbort)) return Holdings();
     if (Is(Bug::kHeldForgetsDescriptors)) held.file_descriptors = 0;
@@ -232,6 +235,7 @@ class BrokenCommunicator : public Communicator {
   absl::Status last_cause_;
   bool finalized_ = false;
   int fd_ = -1;
+  mutable absl::Mutex operation_mutex_;
 };
 
 class BrokenBackend : public Backend {
@@ -322,6 +326,7 @@ constexpr Planted kPlanted[] = {
     {Bug::kTransfersOneAfterTheOther, "TransfersProgressTogether", "transfer"},
     {Bug::kSplitIgnoresTheKey, "SplitMakesCommunicators", "after split the ranks were"},
     {Bug::kMissesRanksWithoutAName, "AMissingRankIsNamedAtTheDeadline", "names rank 2"},
+    {Bug::kHeldWaitsForTheOperation, "HeldWaitsForNobody", "Held() waits for an operation"},
     {Bug::kMultipliesWithSaturation, "IntegersWrapAround", "a product of i8 that overflows"},
 };
 

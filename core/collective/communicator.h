@@ -179,6 +179,8 @@ class Communicator {
   // stays. After Finalize it does nothing.
   virtual void Abort(const absl::Status& cause) noexcept = 0;
 
+  // What it holds at this moment. As Abort, it waits for nobody and takes no lock that is held over
+  // a blocking call: it is asked of one that is stuck, to tell what was not given back.
   virtual Holdings Held() const = 0;
 };
 
