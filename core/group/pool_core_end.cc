@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/log/log.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -104,10 +105,15 @@ void PoolCore::End(const absl::Status& result, const std::string& reason, absl::
   const absl::Time now = MonotonicNow();
   struct Left {
     absl::Mutex mutex;
+    bool silent ABSL_GUARDED_BY(mutex) = false;  // no watch is left
     bool done ABSL_GUARDED_BY(mutex) = false;
   };
   auto left = std::make_shared<Left>();
-  connection_.control->Post([news = news_] { news->Stop(); });
+  connection_.control->Post([news = news_, left] {
+    news->Stop();
+    absl::MutexLock lock(&left->mutex);
+    left->silent = true;
+  });
   connection_.store->Leave(reason, now + timeout, [left](absl::Status) {
     absl::MutexLock lock(&left->mutex);
     left->done = true;
@@ -115,6 +121,12 @@ void PoolCore::End(const absl::Status& result, const std::string& reason, absl::
   {
     absl::MutexLock lock(&left->mutex);
     left->mutex.AwaitWithTimeout(absl::Condition(&left->done), timeout);
+    // Without it the control thread still uses the store: then it is stuck in a library, or in an
+    // observer, and is left behind with what it uses.
+    if (!left->mutex.AwaitWithTimeout(absl::Condition(&left->silent), ControlThread::kStopBound)) {
+      LOG(ERROR) << "rank " << world_.rank << ": its control thread is stuck, and keeps its store";
+      static_cast<void>(connection_.store.release());
+    }
   }
   connection_.store.reset();
   connection_.StopServing(now + serve_for);
