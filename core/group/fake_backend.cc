@@ -48,6 +48,7 @@ class FakeCommunicator final : public Communicator {
   }
 
   Holdings Held() const override {
+    if (rules_.held_hangs) world_->AwaitUnblock();
     Holdings held;
     held.file_descriptors = 1;
     return held;
@@ -103,7 +104,13 @@ void FakeWorld::Unblock() {
 
 void FakeWorld::AwaitUnblock() {
   absl::MutexLock lock(&mutex_);
+  hangs_ = true;
   mutex_.Await(absl::Condition(&unblocked_));
+}
+
+void FakeWorld::WaitForHang() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&hangs_));
 }
 
 void FakeWorld::WaitForOperations(int count) {
@@ -114,6 +121,7 @@ void FakeWorld::WaitForOperations(int count) {
 }
 
 absl::Status FakeBackend::Check(Device device, const std::map<std::string, std::string>&) const {
+  if (world_->check_hangs) world_->AwaitUnblock();
   if (device.type == Device::Type::kCpu) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("backend '", name_, "' works on the cpu alone"));
 }

@@ -32,11 +32,15 @@ class FakeWorld {
     bool connect_hangs = false;
     bool finalize_hangs = false;
     bool destructor_hangs = false;
+    bool held_hangs = false;
   };
   std::map<int, Rules> rules;  // by rank
+  bool check_hangs = false;    // the backends' Check, until Unblock
 
   // Lets go of what hangs. Thread-safe.
   void Unblock();
+  // Waits until something hangs. Thread-safe.
+  void WaitForHang();
 
   // Communicators that exist. Thread-safe.
   int live() const { return live_; }
@@ -58,6 +62,7 @@ class FakeWorld {
   std::map<std::string, Round> rounds_ ABSL_GUARDED_BY(mutex_);  // by group and number
   int inside_ ABSL_GUARDED_BY(mutex_) = 0;
   bool unblocked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<int> live_ = 0;
 };
 

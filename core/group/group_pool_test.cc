@@ -13,6 +13,7 @@
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/test_job.h"
 #include "muster/core/observe/observer.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
@@ -24,6 +25,10 @@ float Sum(GroupLease& lease, float value) {
   EXPECT_TRUE(lease->AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
   return value;
 }
+
+// A close_timeout for a vote that is to be refused: a holder has half of it to let go, and the
+// answers must come within the other half.
+absl::Duration RefusalAfterASecond() { return absl::Seconds(2) * TimeoutScale(); }
 
 TEST(GroupPoolTest, EveryRankGetsTheSameReadyGroup) {
   TestJob job(3);
@@ -104,7 +109,7 @@ TEST(GroupPoolTest, AnotherIdentityIsRefusedHereWhileHeldHere) {
 TEST(GroupPoolTest, AHolderOnAnotherRankRefusesTheReplacementAndKeepsItsGroup) {
   TestJob job(2);
   GroupSpec spec = TestJob::Spec("fake");
-  spec.close_timeout = absl::Milliseconds(200);  // a holder has half of it to let go
+  spec.close_timeout = RefusalAfterASecond();
   auto leases = job.AcquireAll(spec);
   leases[0]->Release();
   absl::StatusOr<GroupLease> other = job.pool(0).Acquire(TestJob::Spec("other"));
@@ -166,7 +171,7 @@ TEST(GroupPoolTest, AVoteThatLastsLongerThanTheCallersPatienceIsNotWaitedFor) {
 TEST(GroupPoolTest, WorkInFlightHoldsTheGroupAgainstAReplacementWhenItsLeaseIsGone) {
   TestJob job(2);
   GroupSpec spec = TestJob::Spec("fake");
-  spec.close_timeout = absl::Milliseconds(200);
+  spec.close_timeout = RefusalAfterASecond();
   auto leases = job.AcquireAll(spec);
   ASSERT_TRUE(leases[0].ok()) << leases[0].status();
   float value = 1;
@@ -183,6 +188,37 @@ TEST(GroupPoolTest, WorkInFlightHoldsTheGroupAgainstAReplacementWhenItsLeaseIsGo
   EXPECT_EQ(Sum(*again, 2), 3);
   EXPECT_TRUE(work.Wait().ok());
   EXPECT_EQ(value, 3);
+}
+
+// A vote that work in flight has lost here already is not waited for.
+TEST(GroupPoolTest, ARankWithWorkInFlightHandsOutItsGroupWhileTheOthersVote) {
+  TestJob job(2);
+  GroupSpec spec = TestJob::Spec("fake");
+  spec.close_timeout = absl::Hours(1);
+  auto leases = job.AcquireAll(spec);
+  ASSERT_TRUE(leases[0].ok() && leases[1].ok());
+  float value = 1;
+  Work work = (*leases[0])->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // waits for rank 1
+  const ScopedFaults questions = CountQuestions(0);
+  leases[0]->Release();
+  leases[1]->Release();
+  std::thread rank1([&] { leases[1] = job.pool(1).Acquire(TestJob::Spec("other")); });
+  while (questions.happened() == 0) std::this_thread::yield();
+  // Rank 0 has looked when this group is there, which asks for more of its control thread.
+  GroupSpec later = TestJob::Spec();
+  later.name = "later";
+  for (auto& lease : job.AcquireAll(later)) EXPECT_TRUE(lease.ok()) << lease.status();
+  absl::StatusOr<GroupLease> again = job.pool(0).Acquire(spec);
+  EXPECT_TRUE(again.ok()) << again.status();
+  if (again.ok()) {
+    EXPECT_EQ((*again)->generation(), 1);
+    again->Abort(absl::CancelledError("enough"));
+  } else {
+    job.pool(0).Abort(absl::CancelledError("enough"));
+  }
+  leases[0] = job.pool(0).Acquire(TestJob::Spec("other"));
+  rank1.join();
+  EXPECT_TRUE(leases[0].ok() && leases[1].ok()) << leases[0].status() << "; " << leases[1].status();
 }
 
 TEST(GroupPoolTest, TheEndOfTheLastWorkLetsAReplacementThatWaitsForItGoOn) {
@@ -261,7 +297,7 @@ TEST(GroupPoolTest, AGroupIsNotTakenAwayBetweenItsSetUpAndItsFirstUse) {
 TEST(GroupPoolTest, EveryThreadThatAskedForTheReplacementLearnsOfItsRefusal) {
   TestJob job(2);
   GroupSpec spec = TestJob::Spec("fake");
-  spec.close_timeout = absl::Milliseconds(200);
+  spec.close_timeout = RefusalAfterASecond();
   auto leases = job.AcquireAll(spec);
   leases[0]->Release();
   std::vector<std::thread> threads;
@@ -322,7 +358,7 @@ TEST(GroupPoolTest, AnInvalidSpecIsRefusedBeforeAnythingHappens) {
 TEST(GroupPoolTest, ARankThatNeverComesIsNamedWhenTheSetUpTimesOut) {
   TestJob job(3);
   GroupSpec spec = TestJob::Spec();
-  spec.setup_timeout = absl::Milliseconds(50);
+  spec.setup_timeout = absl::Seconds(1) * TimeoutScale();  // rank 1 must come in time
   std::vector<absl::Status> results(2);
   std::thread rank1([&] { results[1] = job.pool(1).Acquire(spec).status(); });
   results[0] = job.pool(0).Acquire(spec).status();
@@ -376,6 +412,22 @@ TEST(GroupPoolTest, ARankLostDuringTheSetUpIsTheCauseOnTheOthers) {
   EXPECT_EQ(result.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(result.message()), HasSubstr("rank 1 (host "));
   EXPECT_THAT(std::string(result.message()), HasSubstr("was lost: killed by signal 9"));
+}
+
+TEST(GroupPoolTest, ABackendThatIsSlowToAnswerWhetherItWorksHoldsUpNobodyElse) {
+  TestJob job(1);
+  job.world().check_hangs = true;
+  std::thread acquirer([&] { EXPECT_TRUE(job.pool(0).Acquire(TestJob::Spec()).ok()); });
+  job.world().WaitForHang();
+  absl::Notification answered;
+  std::thread other([&] {
+    EXPECT_THAT(job.pool(0).LiveGroups(), IsEmpty());
+    answered.Notify();
+  });
+  EXPECT_TRUE(answered.WaitForNotificationWithTimeout(absl::Seconds(10) * TimeoutScale()));
+  job.world().Unblock();
+  acquirer.join();
+  other.join();
 }
 
 TEST(GroupPoolTest, TheLastLeaseClosesTheGroupWhenThePoolIsToldSo) {

@@ -30,8 +30,6 @@ GroupRuntime::GroupRuntime(Options options)
       gate_(absl::FailedPreconditionError("the group is not ready yet")),
       protocol_(ProtocolOptions(options_)) {}
 
-GroupRuntime::~GroupRuntime() = default;
-
 // --- the life
 
 void GroupRuntime::Start() {
@@ -246,9 +244,10 @@ void GroupRuntime::Do(action::AskHolders&) {
 
 // A lease may end before the operations that were started on it.
 std::string GroupRuntime::AskHolders() {
-  std::string holders = options_.ask_holders();
-  if (holders.empty() && !gate_.idle()) holders = absl::StrCat(gate_.Inside(), " in flight");
-  return holders;
+  return options_.ask_holders([this] {
+    const std::string inside = gate_.Inside();
+    return inside.empty() ? "" : absl::StrCat(inside, " in flight");
+  });
 }
 
 void GroupRuntime::AnswerHolders(const std::string& holders) {

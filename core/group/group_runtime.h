@@ -57,9 +57,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
     BackendRegistry* backends = nullptr;
     Observer* observer = nullptr;  // may be null
     // All on the control thread. The answer to a proposal to replace the group: who holds it here,
-    // "" for nobody; the group must not be handed out then until the vote has ended. Work that is
-    // still under way is asked for here.
-    std::function<std::string()> ask_holders;
+    // "" for nobody; the group must not be handed out then until the vote has ended. `in_flight`
+    // tells of the operations that are under way, "" for none: it is asked once nobody holds the
+    // group, so that none can begin after the answer.
+    using InFlight = std::function<std::string()>;
+    std::function<std::string(const InFlight& in_flight)> ask_holders;
     std::function<void()> vote_ended;
     // Something that a waiting Acquire looks at has changed.
     std::function<void()> changed;
@@ -144,8 +146,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void LetGo();
   // Of those operations that wait behind one that does not return.
   void FinishQueued(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(queue_mutex_);
-  // On a thread that has come back from the backend. When the group had been given up and this was
-  // the last to come back, nothing of it is left behind any more.
+  // After whatever may have been the last to come back from a backend that was given up: lets the
+  // communicator end, on a thread of its own, since that may block for ever; then nothing of the
+  // group is left behind any more.
   void CrossOutResidue() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket,
@@ -188,7 +191,9 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   absl::Status cause_ ABSL_GUARDED_BY(mutex_);  // known for good
   std::string helper_inside_
       ABSL_GUARDED_BY(mutex_);                     // what the helper thread calls; "" for nothing
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;   // no operation takes the communicator any more
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // threads were left behind
+  bool crossing_out_ ABSL_GUARDED_BY(mutex_) = false;  // and all but the last have come back
   std::shared_ptr<const LiveGroup> residue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Communicator> communicator_ ABSL_GUARDED_BY(mutex_);
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;

@@ -16,6 +16,15 @@
 
 namespace muster {
 
+GroupRuntime::~GroupRuntime() {
+  absl::MutexLock lock(&mutex_);
+  if (!given_up_ || communicator_ == nullptr) return;
+  // CrossOutResidue got no thread for it. Its end may block for ever, and whoever comes here last
+  // may be anybody: so it stays, and stays listed.
+  static_cast<void>(new std::shared_ptr<Communicator>(std::move(communicator_)));
+  static_cast<void>(new std::shared_ptr<const LiveGroup>(std::move(residue_)));
+}
+
 void GroupRuntime::Do(action::Finalize& action) {
   gate_.Refuse(absl::FailedPreconditionError(absl::StrCat(
       "the group is closed: ", closed_by_.empty() ? "another one took its name" : closed_by_)));
@@ -40,11 +49,13 @@ void GroupRuntime::Do(action::Finalize& action) {
 }
 
 void GroupRuntime::Do(action::AbortBackend& action) {
+  const bool forgets = !HitFault(FaultPoint::kPoolRollback, options_.rank).ok();
   std::shared_ptr<Communicator> communicator;
   {
     absl::MutexLock lock(&mutex_);
+    aborted_ = true;
     communicator = communicator_;
-    if (!HitFault(FaultPoint::kPoolRollback, options_.rank).ok()) {
+    if (forgets) {
       // For tests of the tests: whoever looks for leaks must find this one.
       static_cast<void>(new std::shared_ptr<Communicator>(std::move(communicator_)));
       communicator_ = communicator = nullptr;
@@ -58,22 +69,27 @@ void GroupRuntime::Do(action::AbortBackend& action) {
 
 void GroupRuntime::Do(action::NameResidue&) {
   LiveGroup left;
+  left.name = options_.spec.name;
+  left.device = options_.spec.device.ToString();
+  left.state = GroupState::kAborted;
+  std::vector<std::string> inside;
+  std::shared_ptr<Communicator> communicator;
   {
     absl::MutexLock lock(&mutex_);
-    std::vector<std::string> inside;
-    if (!helper_inside_.empty()) inside.push_back(helper_inside_);
-    if (!gate_.idle()) inside.push_back(gate_.Inside());
-    left.name = options_.spec.name;
     left.generation = generation_;
     left.backend = backend_;
-    left.device = options_.spec.device.ToString();
-    left.state = GroupState::kAborted;
-    left.residue = absl::StrCat(
-        backend_, " did not give back ",
-        communicator_ == nullptr ? "what it holds" : communicator_->Held().ToString(),
-        inside.empty() ? "" : absl::StrCat(" (", absl::StrJoin(inside, ", "), " never returned)"),
-        " within ", absl::FormatDuration(options_.spec.close_timeout));
+    if (!helper_inside_.empty()) inside.push_back(helper_inside_);
+    communicator = communicator_;
   }
+  if (std::string operations = gate_.Inside(); !operations.empty()) {
+    inside.push_back(std::move(operations));
+  }
+  left.residue = absl::StrCat(
+      left.backend, " did not give back ",
+      communicator == nullptr ? "what it holds" : communicator->Held().ToString(),
+      inside.empty() ? "" : absl::StrCat(" (", absl::StrJoin(inside, ", "), " never returned)"),
+      " within ", absl::FormatDuration(options_.spec.close_timeout));
+  communicator.reset();  // not the last: nobody takes it out before the group is given up, below
   LOG(ERROR) << "group " << protocol_.id() << ": " << left.residue;
   release_started_ = true;
   if (connect_store_ != nullptr) connect_store_->Detach();
@@ -84,34 +100,38 @@ void GroupRuntime::Do(action::NameResidue&) {
   }
   helper_.Abandon();
   std::shared_ptr<const LiveGroup> residue = options_.left_behind(std::move(left));
-  bool returned = false;
   {
     absl::MutexLock lock(&mutex_);
     given_up_ = true;
     residue_ = std::move(residue);
-    returned = helper_inside_.empty() && gate_.idle();
   }
-  // It came back a moment ago, and nobody else will release what it left.
-  if (returned) {
-    helper_.Start([self = shared_from_this()] { self->CrossOutResidue(); }).IgnoreError();
-  }
-  helper_.Abandon();
+  CrossOutResidue();  // it may have come back a moment ago, and nobody else will look again
   Step([](GroupProtocol& protocol, absl::Time) { return protocol.OnReleased(); });
 }
 
 void GroupRuntime::CrossOutResidue() {
-  std::shared_ptr<Communicator> communicator;
-  std::shared_ptr<const LiveGroup> residue;
   {
     absl::MutexLock lock(&mutex_);
-    if (!given_up_ || !helper_inside_.empty() || !gate_.idle()) return;
-    communicator = std::move(communicator_);
-    communicator_ = nullptr;
-    residue = std::move(residue_);
-    residue_ = nullptr;
+    if (!given_up_ || crossing_out_ || !helper_inside_.empty() || !gate_.idle()) return;
+    crossing_out_ = true;
   }
-  // May block for ever, too: then it is listed for ever.
-  communicator.reset();
+  HelperThread thread;
+  const absl::Status started = thread.Start([self = shared_from_this()] {
+    std::shared_ptr<Communicator> communicator;
+    {
+      absl::MutexLock lock(&self->mutex_);
+      communicator = std::move(self->communicator_);
+      self->communicator_ = nullptr;
+    }
+    communicator.reset();  // may block for ever, too: then it is listed for ever
+    std::shared_ptr<const LiveGroup> residue;
+    absl::MutexLock lock(&self->mutex_);
+    residue.swap(self->residue_);
+  });
+  thread.Abandon();
+  if (!started.ok()) {
+    LOG(ERROR) << "group " << id() << ": what it left behind was not released: " << started;
+  }
 }
 
 void GroupRuntime::ReleaseWhenUnused() {

@@ -69,7 +69,9 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   std::shared_ptr<Communicator> communicator;
   {
     absl::MutexLock lock(&mutex_);
-    communicator = communicator_;
+    // Who releases it after an abort looks at the gate, which one that enters now would pass
+    // unseen: it would be the last to let go, and the communicator's end would hold its thread.
+    if (!aborted_) communicator = communicator_;
   }
   absl::Status status = absl::UnavailableError("the group was aborted");
   if (communicator != nullptr) {
@@ -150,7 +152,10 @@ void GroupRuntime::FinishQueued(const absl::Status& cause) {
     gate_.Leave(queued.ticket);
     queued.work->Finish(Labelled(queued.ticket.label, cause));
   }
-  if (!waiting.empty()) ReleaseWhenUnused();
+  if (waiting.empty()) return;
+  ReleaseWhenUnused();
+  // The one before them may have come back since the group was given up, and have seen them wait.
+  CrossOutResidue();
 }
 
 void GroupRuntime::RunQueue() {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/test_job.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
@@ -221,7 +222,7 @@ TEST_F(GroupTest, OnlyTheLastHolderCloses) {
 
 TEST_F(GroupTest, AFinalizeThatNeverReturnsBecomesAnAbort) {
   GroupSpec spec = TestJob::Spec();
-  spec.close_timeout = absl::Milliseconds(100);
+  spec.close_timeout = absl::Seconds(1) * TimeoutScale();  // to get as far as Finalize
   job_ = std::make_unique<TestJob>(2);
   job_->world().rules[1].finalize_blocks = true;
   Acquire(spec);

@@ -110,7 +110,9 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
   // What is waited for ends by itself: a set-up, a close or a vote of this name. One deadline for
   // all of it, and for the set-up after it.
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
+  std::optional<Introduction> introduction;  // made without the lock, then decided again
   while (true) {
+    std::shared_ptr<GroupRuntime> former;  // ends without the lock: its backend may take its time
     std::shared_ptr<GroupRuntime> made;
     uint64_t waits = 0;
     std::shared_ptr<GroupRuntime> to_replace;
@@ -129,6 +131,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
         case AcquireDecision::Kind::kRefuse:
           return decision.why;
         case AcquireDecision::Kind::kWait: {
+          introduction.reset();  // what is waited for may leave residue
           const uint64_t seen = version_;
           const auto moved = [this, seen]()
                                  ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
@@ -140,13 +143,16 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           continue;
         }
         case AcquireDecision::Kind::kPropose:
+          introduction.reset();
           to_replace = entries_.at(spec.name).runtime;
           difference = group.difference;
           break;
         case AcquireDecision::Kind::kCreate: {
+          if (!introduction.has_value()) break;
           Entry& entry = entries_[spec.name];
+          former = std::move(entry.runtime);
           entry = Entry();
-          entry.runtime = NewRuntime(spec, deadline);
+          entry.runtime = NewRuntime(spec, *std::move(introduction), deadline);
           entry.created_at = where.ToString();
           waits = next_lease_++;
           entry.holders.push_back({waits, entry.created_at, /*waits=*/true});
@@ -159,7 +165,9 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
       }
     }
     if (made != nullptr) return AwaitReady(made, spec, waits);
-    if (absl::Status status = Propose(to_replace, difference, deadline); !status.ok()) {
+    if (to_replace == nullptr) {
+      introduction = IntroduceSelf(spec);
+    } else if (absl::Status status = Propose(to_replace, difference, deadline); !status.ok()) {
       return status;
     }
   }
@@ -176,10 +184,11 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
     ++version_;
     return ready;
   }
-  if (!ours || life_ != Life::kOpen) {
+  if (life_ != Life::kOpen) {
     return absl::FailedPreconditionError(
         absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
   }
+  if (!ours) return runtime->status();  // it ended at once, and its name is another one's already
   for (Holder& holder : it->second.holders) {
     if (holder.id == id) holder.waits = false;
   }
@@ -218,32 +227,40 @@ absl::Status PoolCore::Propose(const std::shared_ptr<GroupRuntime>& runtime,
   return refusal->why;
 }
 
-std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, absl::Time setup_by) {
-  GroupRuntime::Options options;
-  options.spec = spec;
-  options.setup_by = setup_by;
-  options.rank = world_.rank;
-  options.size = world_.size;
+Introduction PoolCore::IntroduceSelf(const GroupSpec& spec) {
   Introduction self;
   self.incarnation = connection_.incarnation;
   self.host = connection_.host;
   self.pid = connection_.pid;
   self.refusal = HitFault(FaultPoint::kPoolRendezvous, world_.rank);
-  options.introduction = Introduce(std::move(self), spec, backends_, LivePools::Global());
+  return Introduce(std::move(self), spec, backends_, LivePools::Global());
+}
+
+std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, Introduction introduction,
+                                                   absl::Time setup_by) {
+  GroupRuntime::Options options;
+  options.spec = spec;
+  options.setup_by = setup_by;
+  options.rank = world_.rank;
+  options.size = world_.size;
+  options.introduction = std::move(introduction);
   options.bind_address = connection_.bind_address;
   options.executor = executor_;
   options.store = connection_.store.get();
   options.news = news_;
   options.backends = &backends_;
   options.observer = this;
-  options.ask_holders = [core = weak_from_this(), name = spec.name]() -> std::string {
+  options.ask_holders = [core = weak_from_this(),
+                         name = spec.name](const GroupRuntime::Options::InFlight& in_flight) {
     auto self = core.lock();
-    if (self == nullptr) return "";
+    if (self == nullptr) return in_flight();
     absl::MutexLock lock(&self->mutex_);
     auto it = self->entries_.find(name);
-    if (it == self->entries_.end()) return "";
-    it->second.voting = it->second.holders.empty();
-    return JoinHolders(it->second.holders);
+    if (it == self->entries_.end()) return in_flight();
+    std::string holders = JoinHolders(it->second.holders);
+    if (holders.empty()) holders = in_flight();
+    it->second.voting = holders.empty();
+    return holders;
   };
   options.vote_ended = [core = weak_from_this(), name = spec.name] {
     auto self = core.lock();

@@ -105,7 +105,10 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static std::string JoinHolders(const std::vector<Holder>& holders);
-  std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec, absl::Time setup_by);
+  // Asks backends and the list of residue: not under a lock.
+  Introduction IntroduceSelf(const GroupSpec& spec) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec, Introduction introduction,
+                                           absl::Time setup_by);
   std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup left) ABSL_LOCKS_EXCLUDED(mutex_);
   // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.
   void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

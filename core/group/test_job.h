@@ -13,6 +13,7 @@
 #include "muster/core/group/fake_backend.h"
 #include "muster/core/group/group_pool.h"
 #include "muster/core/group/in_process_pool.h"
+#include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/core/store/memory_store.h"
 
@@ -28,6 +29,17 @@ class TestJob {
     options_ = options;
     for (int rank = 0; rank < size; ++rank) pools_.push_back(NewPool(rank));
   }
+
+  // What a backend gives back late, on a thread of its own, still uses the world.
+  ~TestJob() {
+    world_.Unblock();
+    pools_.clear();
+    const absl::Time deadline = MonotonicNow() + absl::Seconds(10) * TimeoutScale();
+    while (world_.live() > 0 && MonotonicNow() < deadline) std::this_thread::yield();
+    EXPECT_EQ(world_.live(), 0) << "communicators are left";
+  }
+  TestJob(const TestJob&) = delete;
+  TestJob& operator=(const TestJob&) = delete;
 
   std::unique_ptr<GroupPool> NewPool(int rank) {
     absl::StatusOr<std::unique_ptr<GroupPool>> pool =

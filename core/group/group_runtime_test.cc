@@ -1,0 +1,331 @@
+// One rank's runtime under a store and a backend that come back in the order that a test wants.
+#include "muster/core/group/group_runtime.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>  // NOLINT(build/c++11): callers are threads here
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/group/fake_backend.h"
+#include "muster/core/group/introduce.h"
+#include "muster/core/group/job_connection.h"
+#include "muster/core/observe/live_groups.h"
+#include "muster/core/platform/control_thread.h"
+#include "muster/core/platform/executor.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/core/rendezvous/world.h"
+#include "muster/core/store/memory_store.h"
+#include "muster/core/store/store.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+absl::Duration Soon() { return absl::Seconds(10) * TimeoutScale(); }
+
+// Passes everything on; what is to be written to records it can keep back.
+class HeldStore final : public Store {
+ public:
+  explicit HeldStore(std::unique_ptr<Store> target) : target_(std::move(target)) {}
+
+  void Hold() {
+    absl::MutexLock lock(&mutex_);
+    holding_ = true;
+  }
+  void LetGo() {
+    std::vector<absl::AnyInvocable<void()>> kept;
+    {
+      absl::MutexLock lock(&mutex_);
+      holding_ = false;
+      kept.swap(kept_);
+    }
+    for (auto& request : kept) request();
+  }
+
+  void CompareAndSet(absl::string_view key, Revision expected, absl::string_view value,
+                     Lifetime lifetime, absl::Time deadline,
+                     Callback<CompareAndSetResult> done) override {
+    absl::AnyInvocable<void()> request = [this, key = std::string(key), expected,
+                                          value = std::string(value), lifetime, deadline,
+                                          done = std::move(done)]() mutable {
+      target_->CompareAndSet(key, expected, value, lifetime, deadline, std::move(done));
+    };
+    {
+      absl::MutexLock lock(&mutex_);
+      if (holding_) {
+        kept_.push_back(std::move(request));
+        return;
+      }
+    }
+    request();
+  }
+
+  void Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) override {
+    target_->Get(key, deadline, std::move(done));
+  }
+  void Set(absl::string_view key, absl::string_view value, Lifetime lifetime, absl::Time deadline,
+           Callback<Revision> done) override {
+    target_->Set(key, value, lifetime, deadline, std::move(done));
+  }
+  void Delete(absl::string_view key, absl::Time deadline, DoneCallback done) override {
+    target_->Delete(key, deadline, std::move(done));
+  }
+  WatchId Watch(absl::string_view prefix, WatchCallback changed) override {
+    return target_->Watch(prefix, std::move(changed));
+  }
+  void Unwatch(WatchId watch) override { target_->Unwatch(watch); }
+  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
+              absl::Time deadline, Callback<GatherResult> done) override {
+    target_->Gather(key, rank, size, value, deadline, std::move(done));
+  }
+  void Withdraw(absl::string_view key, int rank, absl::string_view reason) override {
+    target_->Withdraw(key, rank, reason);
+  }
+  void Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) override {
+    target_->Leave(reason, deadline, std::move(done));
+  }
+
+ private:
+  const std::unique_ptr<Store> target_;
+  absl::Mutex mutex_;
+  bool holding_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<absl::AnyInvocable<void()>> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Counts what other threads post.
+class CountingExecutor final : public Executor {
+ public:
+  explicit CountingExecutor(Executor* target) : target_(target) {}
+  int posts() const { return posts_; }
+
+  absl::Time Now() const override { return target_->Now(); }
+  void Post(Task task) override {
+    target_->Post(std::move(task));
+    if (!target_->RunsHere()) ++posts_;
+  }
+  TimerId PostAt(absl::Time when, Task task) override {
+    return target_->PostAt(when, std::move(task));
+  }
+  void Cancel(TimerId timer) override { target_->Cancel(timer); }
+  bool RunsHere() const override { return target_->RunsHere(); }
+
+ private:
+  Executor* const target_;
+  std::atomic<int> posts_{0};
+};
+
+class GroupRuntimeTest : public ::testing::Test {
+ protected:
+  // A ready group of one rank, whose backend does as `rules` says.
+  void Start(const FakeWorld::Rules& rules = {}) {
+    fake_.rules[0] = rules;
+    backends_.Register("fake", std::make_unique<FakeBackend>("fake", &fake_), __FILE__, __LINE__);
+    World world;
+    absl::StatusOr<JobConnection> connection = OpenJobConnection(world, server_);
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    control_ = std::move(connection->control);
+    store_ = std::make_unique<HeldStore>(std::move(connection->store));
+    executor_ = std::make_shared<CountingExecutor>(control_.get());
+    news_ = std::make_shared<StoreNews>(store_.get());
+    absl::Notification joined;
+    control_->Post([&] { news_->Start([&](const absl::Status&) { joined.Notify(); }); });
+    joined.WaitForNotification();
+
+    GroupRuntime::Options options;
+    options.spec.name = "train";
+    options.spec.backend = "fake";
+    options.spec.setup_timeout = Soon();
+    options.spec.close_timeout = absl::Milliseconds(50);  // from an abort to the residue
+    options.spec.cause_window = Soon();  // so that the residue is named before the cause
+    Introduction self;
+    self.incarnation = connection->incarnation;
+    options.introduction = Introduce(std::move(self), options.spec, backends_, LivePools::Global());
+    options.executor = executor_;
+    options.store = store_.get();
+    options.news = news_;
+    options.backends = &backends_;
+    options.ask_holders = [](const GroupRuntime::Options::InFlight& busy) { return busy(); };
+    options.vote_ended = options.changed = [] {};
+    options.left_behind = [this](LiveGroup left) {
+      auto residue = std::make_shared<const LiveGroup>(std::move(left));
+      absl::MutexLock lock(&mutex_);
+      residue_ = residue;
+      residue_text_ = residue->residue;
+      return residue;
+    };
+    runtime_ = std::make_shared<GroupRuntime>(std::move(options));
+    runtime_->Start();
+    const absl::Status ready = runtime_->WaitReady();
+    ASSERT_TRUE(ready.ok()) << ready;
+  }
+
+  void TearDown() override {
+    fake_.Unblock();
+    if (store_ != nullptr) store_->LetGo();
+    if (runtime_ != nullptr) {
+      runtime_->BeginAbort(absl::CancelledError("the test is over"));
+      runtime_->WaitTerminal().IgnoreError();
+    }
+    ExpectAllGivenBack();
+    runtime_.reset();
+    if (control_ == nullptr) return;
+    absl::Notification silent;
+    control_->Post([&] {
+      news_->Stop();
+      silent.Notify();
+    });
+    silent.WaitForNotification();
+    store_.reset();
+    control_->Stop().IgnoreError();
+  }
+
+  void ExpectAllGivenBack() {
+    const absl::Time deadline = MonotonicNow() + Soon();
+    while ((listed() || fake_.live() > 0) && MonotonicNow() < deadline) std::this_thread::yield();
+    EXPECT_FALSE(listed());
+    EXPECT_EQ(fake_.live(), 0);
+  }
+  void AwaitResidue() {
+    absl::MutexLock lock(&mutex_);
+    const auto named = [this]()
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !residue_text_.empty(); };
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&named), Soon()));
+  }
+  bool listed() const {
+    absl::MutexLock lock(&mutex_);
+    return !residue_.expired();
+  }
+  std::string residue_text() const {
+    absl::MutexLock lock(&mutex_);
+    return residue_text_;
+  }
+
+  // An operation that no abort ends.
+  GroupRuntime::Operation Stuck(absl::Status result = absl::InternalError("came back")) {
+    return {"all_reduce", OperationGate::Kind::kCollective,
+            [this, result](Communicator&, const OperationOptions&) {
+              inside_.Notify();
+              go_.WaitForNotification();
+              return result;
+            }};
+  }
+  static GroupRuntime::Operation NeverRun() {
+    return {"all_reduce", OperationGate::Kind::kCollective,
+            [](Communicator&, const OperationOptions&) {
+              ADD_FAILURE() << "it ran behind one that is stuck";
+              return absl::OkStatus();
+            }};
+  }
+
+  absl::Notification inside_, go_;  // of the stuck operation
+  FakeWorld fake_;
+  BackendRegistry backends_;
+  MemoryStoreServer server_{{1}};
+  std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<HeldStore> store_;
+  std::shared_ptr<CountingExecutor> executor_;
+  std::shared_ptr<StoreNews> news_;
+  std::shared_ptr<GroupRuntime> runtime_;
+
+  mutable absl::Mutex mutex_;
+  std::weak_ptr<const LiveGroup> residue_ ABSL_GUARDED_BY(mutex_);
+  std::string residue_text_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The stuck operation sees others wait behind it; when these are taken out nobody else would look.
+TEST_F(GroupRuntimeTest, ResidueIsCrossedOutWhenTheCauseComesAfterTheStuckOperationHasReturned) {
+  Start();
+  std::vector<Work> works;
+  works.push_back(runtime_->RunAsync(Stuck(), absl::InfiniteDuration()));
+  inside_.WaitForNotification();
+  works.push_back(runtime_->RunAsync(NeverRun(), absl::InfiniteDuration()));
+  works.push_back(runtime_->RunAsync(NeverRun(), absl::InfiniteDuration()));
+  store_->Hold();
+  runtime_->BeginAbort(absl::CancelledError("stop"));
+  AwaitResidue();
+  const int before = executor_->posts();
+  go_.Notify();
+  // Its failure, and then, when it has left the gate, that it has.
+  while (executor_->posts() < before + 2) std::this_thread::yield();
+  EXPECT_TRUE(listed()) << "two operations have not ended";
+  store_->LetGo();
+  for (Work& work : works) EXPECT_THAT(Message(work.Wait()), HasSubstr("of train/1: stop"));
+  ExpectAllGivenBack();
+}
+
+TEST_F(GroupRuntimeTest, ACommunicatorThatDoesNotEndHoldsNoOperationThatHasComeBack) {
+  FakeWorld::Rules rules;
+  rules.destructor_hangs = true;
+  Start(rules);
+  absl::Status result;
+  absl::Notification returned;
+  std::thread caller([&] {
+    result = runtime_->Run(Stuck(), absl::InfiniteDuration());
+    returned.Notify();
+  });
+  inside_.WaitForNotification();
+  runtime_->BeginAbort(absl::CancelledError("stop"));
+  AwaitResidue();
+  go_.Notify();
+  EXPECT_TRUE(returned.WaitForNotificationWithTimeout(Soon()));
+  fake_.WaitForHang();
+  EXPECT_TRUE(listed()) << "until its end has come, it is left behind";
+  EXPECT_THAT(Message(runtime_->status()), HasSubstr("(all_reduce #1 never returned)"));
+  fake_.Unblock();
+  caller.join();
+  EXPECT_EQ(Message(result), "all_reduce #1 of train/1: stop");
+  ExpectAllGivenBack();
+}
+
+// Whoever had it could be the last to let go of it, and would have to wait for its end.
+TEST_F(GroupRuntimeTest, AnOperationThatComesAfterTheAbortDoesNotGetTheCommunicator) {
+  Start();
+  Work stuck = runtime_->RunAsync(Stuck(absl::OkStatus()), absl::InfiniteDuration());
+  inside_.WaitForNotification();
+  Work next = runtime_->RunAsync(NeverRun(), absl::InfiniteDuration());
+  store_->Hold();  // until the cause is known, the gate is open
+  runtime_->BeginAbort(absl::CancelledError("stop"));
+  AwaitResidue();
+  go_.Notify();
+  EXPECT_TRUE(stuck.Wait().ok());
+  ExpectAllGivenBack();
+  store_->LetGo();
+  EXPECT_EQ(Message(next.Wait()), "all_reduce #2 of train/1: stop");
+}
+
+TEST_F(GroupRuntimeTest, ALibraryThatDoesNotSayWhatItHoldsHoldsUpNobody) {
+  FakeWorld::Rules rules;
+  rules.held_hangs = true;
+  Start(rules);
+  std::thread caller([&] { EXPECT_FALSE(runtime_->Run(Stuck(), absl::InfiniteDuration()).ok()); });
+  inside_.WaitForNotification();
+  runtime_->BeginAbort(absl::CancelledError("stop"));
+  fake_.WaitForHang();
+  absl::Notification answered;
+  std::thread other([&] {
+    EXPECT_EQ(runtime_->state(), GroupState::kAborting);
+    EXPECT_EQ(runtime_->id(), "train/1");
+    answered.Notify();
+  });
+  EXPECT_TRUE(answered.WaitForNotificationWithTimeout(Soon()));
+  fake_.Unblock();
+  go_.Notify();
+  other.join();
+  caller.join();
+  AwaitResidue();
+  EXPECT_THAT(residue_text(), HasSubstr("did not give back 1 file descriptor"));
+}
+
+}  // namespace
+}  // namespace muster
