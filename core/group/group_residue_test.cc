@@ -11,7 +11,6 @@
 #include "muster/core/group/group.h"
 #include "muster/core/group/test_job.h"
 #include "muster/core/observe/live_groups.h"
-#include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
@@ -53,16 +52,11 @@ class GroupResidueTest : public ::testing::Test {
     ExpectAllGivenBack();
   }
   void ExpectAllGivenBack() {
-    const absl::Time deadline = MonotonicNow() + absl::Seconds(10) * TimeoutScale();
-    while (!AllLiveGroups().empty() || job_->world().live() > 0) {
-      if (MonotonicNow() > deadline) {
-        std::string left;
-        for (const LiveGroup& group : AllLiveGroups())
-          absl::StrAppend(&left, "\n", group.ToString());
-        FAIL() << job_->world().live() << " communicators are alive, and listed are:" << left;
-      }
-      std::this_thread::yield();
-    }
+    job_->AwaitGivenBack();
+    std::string left;
+    for (const LiveGroup& group : AllLiveGroups()) absl::StrAppend(&left, "\n", group.ToString());
+    if (!left.empty()) FAIL() << "these were not given back:" << left;
+    EXPECT_EQ(job_->world().live(), 0);
   }
   void TearDown() override {
     job_->world().Unblock();

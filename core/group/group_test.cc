@@ -338,6 +338,7 @@ TEST_F(GroupTest, WhatABackendDoesNotGiveBackIsNamedAsResidue) {
           "fake did not give back 1 file descriptor (all_reduce #1 never returned) within 100ms"));
   job_->world().Unblock();
   stuck.join();
+  job_->AwaitGivenBack();
 }
 
 // --- peers

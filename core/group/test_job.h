@@ -13,6 +13,7 @@
 #include "muster/core/group/fake_backend.h"
 #include "muster/core/group/group_pool.h"
 #include "muster/core/group/in_process_pool.h"
+#include "muster/core/observe/live_groups.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/core/store/memory_store.h"
@@ -69,6 +70,14 @@ class TestJob {
     spec.setup_timeout = spec.operation_timeout = absl::Seconds(10) * TimeoutScale();
     spec.close_timeout = absl::Seconds(5) * TimeoutScale();
     return spec;
+  }
+
+  // What was left behind and has come back ends on a thread of its own: waits for it.
+  void AwaitGivenBack() const {
+    const absl::Time deadline = MonotonicNow() + absl::Seconds(10) * TimeoutScale();
+    while ((world_.live() > 0 || !AllLiveGroups().empty()) && MonotonicNow() < deadline) {
+      std::this_thread::yield();
+    }
   }
 
   int size() const { return size_; }
