@@ -41,8 +41,10 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
   suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(),
                                  [rank](const Suspect& suspect) { return suspect.rank == rank; }),
                   suspects_.end());
-  if (in_order) return actions;
+  // Whatever the code: a rank that ends well has left the store, and this changes nothing; one that
+  // is still in a group leaves its peers waiting.
   actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
+  if (in_order) return actions;
   // One that ends of a forwarded signal takes no time from the others' last checkpoint; those that
   // wait for it have just been told.
   if (ended.result.signalled == 0) BeginToEnd(now);

@@ -54,7 +54,7 @@ class JobPolicy {
   using Actions = std::vector<JobAction>;
 
   // `rank` has ended. `in_order`: it did all that it was meant to do, so its end, failed or not, is
-  // no reason to end the others.
+  // no reason to end the others. The store is told either way.
   Actions RankEnded(int rank, const RankExit& exit, bool in_order, absl::Time now);
 
   // The store lost `rank`, which may still be there, stopped or stuck. A suspicion: it becomes the

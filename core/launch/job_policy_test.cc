@@ -49,10 +49,12 @@ class JobPolicyTest : public ::testing::Test {
 TEST_F(JobPolicyTest, AllRanksEndingWellIsSuccess) {
   JobPolicy job = Job(2);
   EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
-  EXPECT_THAT(End(job, 1, RankExit::Exited(0), 1), IsEmpty());
+  EXPECT_THAT(Texts(End(job, 1, RankExit::Exited(0), 1)),
+              ElementsAre("1 lost: exited with code 0"));
   EXPECT_FALSE(job.Done());
   EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
-  EXPECT_THAT(End(job, 0, RankExit::Exited(0), 5), IsEmpty());
+  EXPECT_THAT(Texts(End(job, 0, RankExit::Exited(0), 5)),
+              ElementsAre("0 lost: exited with code 0"));
   EXPECT_TRUE(job.Done());
   const JobResult result = job.Result(At(5));
   EXPECT_TRUE(result.ok());
@@ -259,7 +261,8 @@ TEST_F(JobPolicyTest, TheTimeoutNamesTheRanksThatStillRan) {
 
 TEST_F(JobPolicyTest, AFailureInOrderLetsTheOthersFinish) {
   JobPolicy job = Job(2);
-  EXPECT_THAT(job.RankEnded(1, RankExit::Exited(1), /*in_order=*/true, At(1)), IsEmpty());
+  EXPECT_THAT(Texts(job.RankEnded(1, RankExit::Exited(1), /*in_order=*/true, At(1))),
+              ElementsAre("1 lost: exited with code 1"));
   EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
   // A crash after it still ends the rest.
   JobPolicy other = Job(3);

@@ -202,10 +202,11 @@ TEST_F(LauncherTest, WhoIgnoresSigtermIsKilled) {
   EXPECT_EQ(result.ranks[0].exit->ToString(), "killed by signal 9");
 }
 
-TEST_F(LauncherTest, AllEndingWellNeedsNoGoodbyeToTheStore) {
+TEST_F(LauncherTest, TheStoreIsToldOfEachEndAndAllEndingWellIsSuccess) {
   const JobResult result = Run(3, {"1:print late", "*:exit 0"});
   EXPECT_EQ(result.ExitCode(), 0);
-  EXPECT_THAT(store_.declared, IsEmpty());
+  EXPECT_THAT(store_.declared, UnorderedElementsAre("0 exited with code 0", "1 exited with code 0",
+                                                    "2 exited with code 0"));
   EXPECT_THAT(result.Report(), IsEmpty());
 }
 

@@ -198,6 +198,15 @@ TEST_F(OwnCodeTest, ARankThatExitsIsNamedByTheOthers) {
   ExpectTheEnd({7, 1}, own->at, EndBound());
 }
 
+TEST_F(OwnCodeTest, ARankThatEndsWithCodeZeroInTheMiddleIsNamedByTheOthers) {
+  ASSERT_NO_FATAL_FAILURE(TrainUntilIt("vanish"));
+  const std::optional<OutputLine> own = job_->WaitForLine({"enough of it"}, Patience());
+  ASSERT_TRUE(own.has_value()) << job_->Transcript();
+  ASSERT_NO_FATAL_FAILURE(ExpectTheOthersKnow(1, own->at, KnownBound(),
+                                              {"rank 1 (host ", ") was lost: exited with code 0"}));
+  ExpectTheEnd({1}, own->at, EndBound());
+}
+
 TEST_F(KillTest, CtrlCOnTheLauncherEndsEveryRank) {
   // To the program alone, as kill does, and to its whole group, as a terminal does.
   for (const bool group : {false, true}) {
