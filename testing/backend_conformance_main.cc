@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/log/initialize.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
@@ -102,6 +103,7 @@ absl::Status ParseArguments(int argc, char** argv, ConformanceTarget& target,
 }  // namespace
 
 int main(int argc, char** argv) {
+  absl::InitializeLog();
   ::testing::InitGoogleTest(&argc, argv);
   ConformanceTarget target;
   std::optional<std::string> capabilities;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/log/initialize.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -203,6 +204,7 @@ int TestJob::Run() {
 int main(int argc, char** argv) {
   using namespace muster;           // NOLINT(build/namespaces)
   using namespace muster::testing;  // NOLINT(build/namespaces)
+  absl::InitializeLog();
   const Environment environment = Environment::OfProcess();
   const std::optional<std::string> events = environment.Get(kEventsVariable);
   if (events.has_value()) return RunRank(argc, argv, *events);

@@ -187,6 +187,8 @@ TEST_F(MultiRankMainTest, AFailureWhileOthersWaitIsTheirCauseAndTheNextTestIsUna
               MatchesRegex("  rank 0  BadGroupTest.AFails.*rank 1 .*label 17 out of range.*"
                            "consequence"));
   EXPECT_THAT(lines_[3], HasSubstr("  logs: ")) << output_;
+  // What the library logged is no warning about logging.
+  EXPECT_THAT(output_, Not(HasSubstr("InitializeLog")));
 }
 
 TEST_F(MultiRankMainTest, ACrashWhileOthersWaitIsTheirCause) {

@@ -3,10 +3,12 @@
 #include <iostream>
 #include <utility>
 
+#include "absl/log/initialize.h"
 #include "muster/core/platform/environment.h"
 #include "muster/tools/muster/command.h"
 
 int main(int argc, char** argv) {
+  absl::InitializeLog();
   muster::CommandContext context;
   context.arguments.assign(argv + 1, argv + argc);
   context.environment = muster::Environment::OfProcess();
