@@ -140,7 +140,8 @@ pid_t ForkedLauncherTest::Fork(int ranks, std::vector<std::string> steps) {
   const pid_t pid = fork();
   if (pid == 0) {
     close(fds[0]);
-    PrefixedOutput output(ranks, before_ ? before_(fds[1]) : fds[1], errors_fd_);
+    const int output_fd = before_ ? before_(fds[1]) : fds[1];
+    PrefixedOutput output(ranks, output_fd, errors_fd_);
     job_.output = &output;
     absl::StatusOr<JobResult> result = RunJob(job_);
     if (!result.ok()) _exit(200);

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/launch/launcher_fixture.h"
+#include "muster/core/launch/test_terminal.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
@@ -57,6 +58,23 @@ TEST_F(ForkedLauncherTest, TheTimeoutEndsTheWaitForAReaderWhoDoesNotRead) {
   // More than a pipe holds, less than stops the rank.
   EXPECT_EQ(ExitCodeOf(Fork(1, {"*:lines 2000"})), 124);
   EXPECT_NE(ReadLine(), "");
+}
+
+TEST_F(ForkedLauncherTest, TheTimeoutEndsAJobBehindATerminalThatNobodyReads) {
+  const TestTerminal terminal;
+  if (!terminal.valid()) GTEST_SKIP() << "no pseudo-terminal can be had here";
+  job_.limits.timeout = TimeoutScale() * absl::Seconds(2);
+  job_.limits.failure_grace = absl::Milliseconds(50);
+  before_ = [&](int) { return terminal.fd(); };
+  errors_fd_ = terminal.fd();
+  EXPECT_EQ(ExitCodeOf(Fork(2, {"*:lines 100000"})), 124);
+}
+
+TEST_F(ForkedLauncherTest, TheTimeoutEndsAJobWhoseStreamsShareAPipeThatNobodyReads) {
+  job_.limits.timeout = TimeoutScale() * absl::Seconds(2);
+  job_.limits.failure_grace = absl::Milliseconds(50);
+  before_ = [this](int output) { return errors_fd_ = output; };
+  EXPECT_EQ(ExitCodeOf(Fork(2, {"0:lines 100000", "1:error_lines 100000"})), 124);
 }
 
 TEST_F(ForkedLauncherTest, OneSignalEndsTheWaitForAReaderOfEitherStream) {

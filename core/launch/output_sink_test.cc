@@ -1,36 +1,16 @@
 #include "muster/core/launch/output_sink.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "muster/core/launch/output_queue.h"
-#include "muster/core/launch/unique_fd.h"
+#include "muster/core/launch/test_terminal.h"
 
 namespace muster {
 namespace {
-
-// A terminal that nobody watches.
-class Terminal {
- public:
-  Terminal() : screen_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
-    if (!screen_.valid() || grantpt(screen_.get()) != 0 || unlockpt(screen_.get()) != 0) return;
-    char name[128];
-    if (ptsname_r(screen_.get(), name, sizeof(name)) != 0) return;
-    program_ = UniqueFd(open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
-  }
-  bool valid() const { return program_.valid(); }
-  int fd() const { return program_.get(); }
-
- private:
-  UniqueFd screen_;
-  UniqueFd program_;
-};
 
 // What was queued since the last call, for each of the two streams.
 std::string Take(PrefixedOutput& output, OutputStream stream) {
@@ -53,7 +33,7 @@ class TerminalOutputTest : public ::testing::Test {
     return Take(output_, OutputStream::kOutput);
   }
 
-  Terminal terminal_;
+  TestTerminal terminal_;
   PrefixedOutput output_{2, terminal_.fd(), terminal_.fd()};
 };
 

@@ -21,9 +21,11 @@
 #include "absl/types/span.h"
 #include "muster/core/launch/job_result.h"
 #include "muster/core/launch/launcher.h"
+#include "muster/core/launch/output_queue.h"
 #include "muster/core/launch/output_sink.h"
 #include "muster/core/launch/program.h"
 #include "muster/core/launch/tcp_launched_store.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 namespace {
@@ -48,6 +50,9 @@ Exit code: 0; the first failing rank's code, or 128 + the signal that killed it;
 that stopped muster; 124 after a timeout; 127 when PROGRAM is not found, 126 when it cannot be
 executed, 125 when the system gave too little, 2 for wrong arguments.
 )";
+
+// For the last lines to find a reader.
+constexpr absl::Duration kReportTime = absl::Seconds(2);
 
 std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text), "\"");
@@ -128,7 +133,12 @@ int Run(CommandContext& context) {
     *context.errors << "muster run: " << result.status().message() << "\n";
     return ExitCodeOfLaunchError(result.status());
   }
-  for (const std::string& line : result->Report()) *context.errors << "[muster] " << line << "\n";
+  // Not by the stream: whoever did not read the job's output does not read this, and waits for us.
+  OutputQueue report(STDERR_FILENO);
+  for (const std::string& line : result->Report()) {
+    report.Add(absl::StrCat("[muster] ", line, "\n"));
+  }
+  report.WriteAll(MonotonicNow() + kReportTime);
   return result->ExitCode();
 }
 
