@@ -25,12 +25,16 @@ static_assert(std::is_trivially_copyable_v<Record>);
 
 absl::Status Compare(const std::vector<Record>& records, absl::Span<const Fact> facts) {
   const int size = static_cast<int>(records.size());
+  // A fault that every rank has, of the options for example, is under nobody's number.
+  const bool same_fault = std::all_of(records.begin(), records.end(), [&](const Record& record) {
+    return record.code == records[0].code && std::strcmp(record.message, records[0].message) == 0;
+  });
   for (int rank = 0; rank < size; ++rank) {
     const Record& record = records[rank];
     if (record.code == 0) continue;
     return absl::Status(static_cast<absl::StatusCode>(record.code),
-                        size == 1 ? std::string(record.message)
-                                  : absl::StrCat("rank ", rank, ": ", record.message));
+                        same_fault ? std::string(record.message)
+                                   : absl::StrCat("rank ", rank, ": ", record.message));
   }
   const int64_t common =
       std::min_element(records.begin(), records.end(), [](const Record& a, const Record& b) {

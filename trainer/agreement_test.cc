@@ -98,7 +98,23 @@ TEST(AgreementTest, ALongErrorIsCutAndNotLost) {
       2, [](int) { return std::vector<Fact>{}; },
       [](int) { return absl::DataLossError(std::string(5000, 'x')); });
   EXPECT_EQ(statuses[0], statuses[1]);
-  EXPECT_THAT(statuses[0].message(), HasSubstr("rank 0: xxxx"));
+  EXPECT_THAT(statuses[0].message(), ::testing::StartsWith("xxxx"));
+}
+
+TEST(AgreementTest, AFaultOfEveryRankIsUnderNoRanksNumber) {
+  const auto agreed = [](bool same) {
+    return AgreeOn(
+        3, [](int) { return std::vector<Fact>{}; },
+        [same](int rank) {
+          return absl::InvalidArgumentError(same || rank < 2 ? "max_epochs is 0" : "no data");
+        });
+  };
+  for (const absl::Status& status : agreed(true)) {
+    EXPECT_EQ(status, absl::InvalidArgumentError("max_epochs is 0"));
+  }
+  for (const absl::Status& status : agreed(false)) {
+    EXPECT_EQ(status, absl::InvalidArgumentError("rank 0: max_epochs is 0"));
+  }
 }
 
 TEST(AgreementTest, AloneAnErrorHasNoRank) {

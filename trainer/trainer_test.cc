@@ -449,7 +449,7 @@ TEST(TrainerFailureTest, AnEpochEndThatStopsOneRankStopsAllAndTheGroupGoesOn) {
 
 TEST(TrainerFailureTest, AnEpochEndThatStopsEveryRankLeavesTheGroupToo) {
   ExpectTheGroupGoesOn([](Rank&) { return absl::CancelledError("good enough"); },
-                       "rank 0: fit 1/1: good enough");
+                       "fit 1/1: good enough");
 }
 
 TEST(TrainerFailureTest, WhoCouldNotAskTheOthersDoesNotTakeItsErrorForKnown) {

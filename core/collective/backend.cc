@@ -1,5 +1,7 @@
 #include "muster/core/collective/backend.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +18,12 @@
 #include "absl/synchronization/mutex.h"
 
 namespace muster {
+namespace {
+
+// Those of //backends.
+constexpr absl::string_view kOwn[] = {"gloo", "reference"};
+
+}  // namespace
 
 struct BackendRegistry::Impl {
   struct Registration {
@@ -57,10 +65,14 @@ absl::StatusOr<Backend*> BackendRegistry::Find(absl::string_view name) const {
   const auto it = impl_->backends.find(name);
   if (it == impl_->backends.end()) {
     const std::vector<std::string> names = impl_->NamesLocked();
-    return absl::NotFoundError(absl::StrCat(
-        "no backend \"", name, "\" is linked into this program, which has ",
-        names.empty() ? "none" : absl::StrJoin(names, ", "), ": add @muster//backends:", name,
-        ", or your own library that registers this name, to the deps of the binary"));
+    // Only a label that exists is worth following; the name may be mistyped.
+    const bool ours = std::find(std::begin(kOwn), std::end(kOwn), name) != std::end(kOwn);
+    return absl::NotFoundError(
+        absl::StrCat("no backend \"", name, "\" is linked into this program, which has ",
+                     names.empty() ? "none" : absl::StrJoin(names, ", "), ": ",
+                     ours ? absl::StrCat("add @muster//backends:", name)
+                          : "Muster has gloo and reference: add @muster//backends:gloo, say",
+                     ", or your own library that registers this name, to the deps of the binary"));
   }
   const Impl::Registration& registration = it->second;
   if (registration.places.size() > 1) {

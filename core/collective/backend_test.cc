@@ -69,6 +69,16 @@ TEST(BackendRegistryTest, AMissingOneIsNotFoundWithWhatThereIsAndTheLabelToAdd) 
                                 "registers this name, to the deps of the binary"));
 }
 
+TEST(BackendRegistryTest, AMistypedNameIsSentToNoLabelThatDoesNotExist) {
+  BackendRegistry registry;
+  registry.Register("reference", std::make_unique<NoBackend>(), "r.cc", 1);
+  EXPECT_EQ(registry.Find("glooo").status(),
+            absl::NotFoundError(
+                "no backend \"glooo\" is linked into this program, which has reference: Muster has "
+                "gloo and reference: add @muster//backends:gloo, say, or your own library that "
+                "registers this name, to the deps of the binary"));
+}
+
 TEST(BackendRegistryTest, ANullPointerIsAnErrorThatNamesItsPlace) {
   BackendRegistry registry;
   registry.Register("empty", nullptr, "e.cc", 9);

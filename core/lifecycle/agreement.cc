@@ -56,6 +56,20 @@ absl::Status CheckSameIdentity(absl::string_view name,
       absl::StrJoin(differences, "; "), "; ask for the same on every rank, or use two names"));
 }
 
+// The first rank's refusal, under its number: but a fault that every rank has is nobody's.
+absl::Status CheckRefusals(absl::Span<const Introduction> introductions) {
+  const bool same = std::all_of(
+      introductions.begin(), introductions.end(),
+      [&](const Introduction& other) { return other.refusal == introductions[0].refusal; });
+  if (same) return introductions[0].refusal;
+  for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
+    const absl::Status& refusal = introductions[rank].refusal;
+    if (!refusal.ok())
+      return absl::Status(refusal.code(), absl::StrCat("rank ", rank, ": ", refusal.message()));
+  }
+  return absl::OkStatus();
+}
+
 bool Offers(const Introduction& introduction, const std::string& backend) {
   return std::find(introduction.offers.begin(), introduction.offers.end(), backend) !=
          introduction.offers.end();
@@ -135,11 +149,7 @@ absl::StatusOr<Introduction> Introduction::Decode(absl::string_view text) {
 absl::StatusOr<Agreement> Agree(absl::string_view name,
                                 absl::Span<const Introduction> introductions) {
   if (introductions.empty()) return absl::InternalError("a meeting of no ranks");
-  for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
-    const absl::Status& refusal = introductions[rank].refusal;
-    if (!refusal.ok())
-      return absl::Status(refusal.code(), absl::StrCat("rank ", rank, ": ", refusal.message()));
-  }
+  if (absl::Status refusal = CheckRefusals(introductions); !refusal.ok()) return refusal;
   if (absl::Status same = CheckSameIdentity(name, introductions); !same.ok()) return same;
   absl::StatusOr<std::string> backend = ResolveBackend(name, introductions);
   if (!backend.ok()) return backend.status();

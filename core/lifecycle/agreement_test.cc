@@ -190,6 +190,16 @@ TEST(AgreeTest, ARefusalIsEverybodysErrorWithItsCodeAndRank) {
   EXPECT_EQ(Message(status), "rank 2: no backend 'nccl' is linked in; there are: gloo");
 }
 
+TEST(AgreeTest, ARefusalOfEveryRankIsUnderNoRanksNumber) {
+  std::vector<Introduction> introductions = Ranks(3);
+  const absl::Status refusal = absl::NotFoundError("no backend 'glooo' is linked in");
+  for (Introduction& introduction : introductions) introduction.refusal = refusal;
+  EXPECT_EQ(Agree("train", introductions).status(), refusal);
+  introductions[1].refusal = absl::NotFoundError("no backend 'glooo' at all");
+  EXPECT_EQ(Message(Agree("train", introductions).status()),
+            "rank 0: no backend 'glooo' is linked in");
+}
+
 TEST(AgreeTest, AMeetingOfNobodyOrWithoutABackendIsAnErrorAndNoCrash) {
   EXPECT_EQ(Agree("train", {}).status().code(), absl::StatusCode::kInternal);
   std::vector<Introduction> introductions = Ranks(2);
