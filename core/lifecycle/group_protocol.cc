@@ -6,12 +6,23 @@
 #include "absl/log/check.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "muster/core/store/gather_error.h"
 
 namespace muster {
 namespace {
 
 absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
+
+// `error` of the gather of `key`, for those who know of groups and not of gathers: what the ranks
+// that did not come to it did not do, and which timeout that was.
+absl::Status InWordsOfGroups(const absl::Status& error, absl::string_view key,
+                             absl::string_view did_not) {
+  absl::string_view message = error.message();
+  if (!absl::ConsumeSuffix(&message, DidNotComeToGather(key))) return error;
+  return absl::Status(error.code(), absl::StrCat(message, " ", did_not));
 }
 
 }  // namespace
@@ -184,6 +195,12 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
   return Finish();
 }
 
+// The timeout of another rank may be shorter than ours.
+std::string GroupProtocol::InSetUpTimeout() const {
+  return absl::StrCat("in time (setup_timeout, ", absl::FormatDuration(options_.setup_timeout),
+                      " on rank ", options_.rank, ")");
+}
+
 // --- what the store says
 
 Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result) {
@@ -194,10 +211,12 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
   if (gave_up && !result.ok()) Resolve(candidate_);
   if (state() != GroupState::kRendezvous && (!gave_up || !cause_.ok())) return Finish();
   if (!result.ok()) {
-    FailNow(now,
-            Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "),
-                     result.status()),
-            Certainty::kCause);
+    FailNow(
+        now,
+        Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "),
+                 InWordsOfGroups(result.status(), MeetKey(options_.name),
+                                 absl::StrCat("did not call Acquire for it ", InSetUpTimeout()))),
+        Certainty::kCause);
     return Finish();
   }
   std::vector<Introduction> introductions;
@@ -231,10 +250,11 @@ Actions GroupProtocol::OnAllConnected(absl::Time now, absl::StatusOr<GatherResul
   if (state() != GroupState::kConnecting) return Finish();
   if (!result.ok()) {
     // A peer that withdrew or was lost has a cause of its own, which is on its way.
-    FailNow(
-        now,
-        Prefixed(absl::StrCat("the ranks of '", id(), "' did not all connect: "), result.status()),
-        absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
+    FailNow(now,
+            Prefixed(absl::StrCat("the ranks of '", id(), "' did not all connect: "),
+                     InWordsOfGroups(result.status(), ConnectedKey(options_.name, generation()),
+                                     absl::StrCat("did not connect ", InSetUpTimeout()))),
+            absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
     return Finish();
   }
   setup_by_ = absl::InfiniteFuture();
@@ -244,14 +264,14 @@ Actions GroupProtocol::OnAllConnected(absl::Time now, absl::StatusOr<GatherResul
 }
 
 Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> result) {
-  pending_gather_.clear();
+  const std::string gathered = std::exchange(pending_gather_, "");
   if (!voting_) return Finish();
   voting_ = false;
   if (state() != GroupState::kReady && state() != GroupState::kDraining) return Finish();
   if (!result.ok()) {
     FailNow(now,
             Prefixed(absl::StrCat("the ranks of '", id(), "' did not agree to close: "),
-                     result.status()),
+                     InWordsOfGroups(result.status(), gathered, "did not answer in time")),
             absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
     return Finish();
   }

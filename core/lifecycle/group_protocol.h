@@ -123,6 +123,7 @@ class GroupProtocol {
     actions_.push_back(std::move(action));
   }
   Actions Finish();
+  std::string InSetUpTimeout() const;
 
   void FailNow(absl::Time now, absl::Status why, Certainty certainty);
   void TellOfFailure(absl::Time now, GroupState failed_in);

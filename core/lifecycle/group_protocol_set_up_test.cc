@@ -3,10 +3,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/lifecycle/group_protocol.h"
 #include "muster/core/lifecycle/protocol_driver.h"
+#include "muster/core/store/gather_error.h"
 
 namespace muster {
 namespace {
@@ -164,6 +166,26 @@ TEST(GroupProtocolSetUpTest, PeersThatDoNotComeAreNamed) {
       driver.protocol.OnMet(driver.now, absl::DeadlineExceededError("ranks 2, 3 did not come")));
   EXPECT_EQ(driver.protocol.cause().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(CauseOf(driver), "the ranks of 'train' did not meet: ranks 2, 3 did not come");
+}
+
+TEST(GroupProtocolSetUpTest, WhatThoseThatAreMissingDidNotDoIsInWordsOfGroups) {
+  ProtocolDriver meeting;
+  meeting.ToRendezvous();
+  meeting.Take(meeting.protocol.OnMet(
+      meeting.now,
+      absl::DeadlineExceededError(absl::StrCat("rank 1 of 2", DidNotComeToGather("meet/train")))));
+  EXPECT_EQ(CauseOf(meeting),
+            "the ranks of 'train' did not meet: rank 1 of 2 did not call Acquire for it in time "
+            "(setup_timeout, 30s on rank 0)");
+  ProtocolDriver confirming;
+  confirming.ToConfirming();
+  confirming.Take(confirming.protocol.OnAllConnected(
+      confirming.now, absl::DeadlineExceededError(
+                          absl::StrCat("rank 1 of 2", DidNotComeToGather("connected/train/1")))));
+  confirming.AnswerWrite();
+  EXPECT_EQ(CauseOf(confirming),
+            "the ranks of 'train/1' did not all connect: rank 1 of 2 did not connect in time "
+            "(setup_timeout, 30s on rank 0)");
 }
 
 TEST(GroupProtocolSetUpTest, AStoreOrABackendThatKeepsNoDeadlineIsNotWaitedFor) {

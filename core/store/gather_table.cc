@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "muster/core/store/gather_error.h"
 
 namespace muster::store_internal {
 namespace {
@@ -109,8 +110,7 @@ void GatherTable::Expire(absl::Time now, Answer answer) {
     }
     Fail(round,
          absl::DeadlineExceededError(absl::StrCat(Ranks(missing), " of ", round->second.size,
-                                                  " did not come to gather \"", round->first,
-                                                  "\" in time")),
+                                                  DidNotComeToGather(round->first))),
          answer);
   }
 }
