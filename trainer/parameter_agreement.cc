@@ -77,8 +77,9 @@ absl::Status ValidateParameters(absl::Span<const Parameter> parameters) {
     }
     if (data.count < 1 || data.data == nullptr) return Invalid(parameter, "has no elements");
     if (elements != data.count) {
-      return Invalid(parameter,
-                     absl::StrCat("has ", data.count, " elements and a shape of ", elements));
+      return Invalid(parameter, absl::StrCat("has ", data.count, " elements and a shape of ",
+                                             elements, ": set Parameter::shape to {", data.count,
+                                             "}, or as the model has it"));
     }
     if (gradient.data == nullptr || gradient.count != data.count || gradient.dtype != data.dtype) {
       return Invalid(parameter,

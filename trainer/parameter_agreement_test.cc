@@ -47,7 +47,8 @@ TEST(ValidateParametersTest, NamesTheParameterAndWhatIsWrong) {
   EXPECT_THAT(Wrong([](Model& m) { m.parameters[1].name = "weight"; }),
               HasSubstr("parameter weight f32[1] of the module has another's name"));
   EXPECT_THAT(Wrong([](Model& m) { m.parameters[0].shape = {2, 4}; }),
-              HasSubstr("weight f32[2,4] of the module has 6 elements and a shape of 8"));
+              HasSubstr("weight f32[2,4] of the module has 6 elements and a shape of 8: set "
+                        "Parameter::shape to {6}, or as the model has it"));
   EXPECT_THAT(Wrong([](Model& m) { m.parameters[0].data.data = nullptr; }),
               HasSubstr("no elements"));
   EXPECT_THAT(Wrong([](Model& m) { m.parameters[0].gradient.data = nullptr; }),
