@@ -89,7 +89,15 @@ std::string Report::Table() const {
                           row.summary.p10, row.summary.p90);
   }
   for (const auto& [peer, reason] : left_out_) absl::StrAppend(&table, peer, ": ", reason, "\n");
-  absl::StrAppend(&table, "\nratios of medians\n");
+  const bool mpi_cycles = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
+    return row.suite == "lifecycle" && row.subject == "openmpi";
+  });
+  if (mpi_cycles) {
+    absl::StrAppend(
+        &table, "openmpi: dup and free of a connected communicator, no connections are ", "made\n");
+  }
+  absl::StrAppend(&table,
+                  "\nratios of medians (X : Y 0.5 means that X takes half the time of Y)\n");
   for (const auto& [name, ratio] : ratios_)
     absl::StrAppendFormat(&table, "  %-70s %8.3f\n", name, ratio);
   return table;

@@ -20,6 +20,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr char kCase[] = "create_destroy_2_ranks";
@@ -72,10 +73,24 @@ TEST(ReportTest, TheTableFitsATerminalAndSaysWhatWasLeftOut) {
   EXPECT_THAT(table,
               AllOf(HasSubstr("lifecycle/create_destroy_2_ranks"), HasSubstr("median us"),
                     HasSubstr("  muster/gloo  "), HasSubstr("torch: not installed, left out\n"),
-                    HasSubstr("muster/gloo : gloo"), HasSubstr("0.600")));
+                    HasSubstr("muster/gloo : gloo"), HasSubstr("0.600"),
+                    HasSubstr("X : Y 0.5 means that X takes half the time of Y"),
+                    Not(HasSubstr("openmpi"))));
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(table, '\n'))) {
     EXPECT_LE(line.size(), 100u) << line;
   }
+}
+
+TEST(ReportTest, TheTableSaysWhatIsNotTheSameInOpenMpisLifecycle) {
+  const auto table = [](const std::string& suite) {
+    Report report({1, 2, 3});
+    EXPECT_TRUE(report.Add(suite, {"openmpi"}, {{kCase, "openmpi", 10}}).ok());
+    return report.Table();
+  };
+  const std::string note =
+      "openmpi: dup and free of a connected communicator, no connections are made\n";
+  EXPECT_THAT(table("lifecycle"), HasSubstr(note));
+  EXPECT_THAT(table("collective"), Not(HasSubstr(note)));
 }
 
 TEST(ReportTest, ASubjectWithoutASampleIsNoResult) {
