@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +24,14 @@ std::string Quoted(absl::string_view text) {
   return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text), "\"");
 }
 
+// Of a relative path: the user may take another folder for the working directory.
+std::string LookedForIn(absl::string_view path) {
+  if (absl::StartsWith(path, "/")) return "";
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
+  return error ? "" : absl::StrCat(" in ", folder.string());
+}
+
 // OK when `path` can be run.
 absl::Status Check(const std::string& path) {
   struct stat info = {};
@@ -31,8 +41,8 @@ absl::Status Check(const std::string& path) {
       return absl::PermissionDeniedError(
           absl::StrCat("program ", Quoted(path), " cannot be reached: ", strerror(error)));
     }
-    return absl::NotFoundError(
-        absl::StrCat("program ", Quoted(path), " not found: ", strerror(error)));
+    return absl::NotFoundError(absl::StrCat("program ", Quoted(path), " not found",
+                                            LookedForIn(path), ": ", strerror(error)));
   }
   if (S_ISDIR(info.st_mode)) {
     return absl::PermissionDeniedError(

@@ -68,6 +68,13 @@ TEST_F(ProgramTest, APathIsTakenAsItIs) {
   EXPECT_THAT(Found("/", ""), HasSubstr("126 program \"/\" is a directory"));
 }
 
+TEST_F(ProgramTest, ARelativePathThatIsNowhereTellsTheFolder) {
+  EXPECT_EQ(Found("none/tool", "/bin"),
+            absl::StrCat("127 program \"none/tool\" not found in ",
+                         std::filesystem::current_path().string(), ": No such file or directory"));
+  EXPECT_THAT(Found("/none/tool", "/bin"), HasSubstr("\"/none/tool\" not found: "));
+}
+
 TEST_F(ProgramTest, NamesThatCannotBeAreRefused) {
   EXPECT_THAT(Found("", "/bin"), HasSubstr("127 program \"\""));
   EXPECT_THAT(Found(absl::string_view("a\0b", 3), "/bin"), HasSubstr("holds a null"));

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -129,6 +130,31 @@ TEST(MusterTest, APathWithSpacesIsAPath) {
   const Result result = Muster({"run", "-n", "1", "--", script, "one argument"});
   EXPECT_EQ(result.code, 0) << result.errors;
   EXPECT_EQ(result.out, "[0] one argument\n");
+}
+
+// `bazel run` starts muster in the runfiles, where the user's relative paths lead nowhere.
+TEST(MusterTest, UnderBazelRunARelativePathIsTheUsersAndAnErrorSaysWhereItLooked) {
+  const std::string users = absl::StrCat(::testing::TempDir(), "/users");
+  std::filesystem::create_directories(absl::StrCat(users, "/bazel-bin"));
+  const std::string script = absl::StrCat(users, "/bazel-bin/prog");
+  std::ofstream(script) << "#!/bin/sh\necho mine\n";
+  chmod(script.c_str(), 0755);
+  setenv("BUILD_WORKING_DIRECTORY", users.c_str(), 1);
+  const Result found = Muster({"run", "-n", "1", "--", "bazel-bin/prog"});
+  const Result missing = Muster({"run", "-n", "1", "--", "bazel-bin/none"});
+  unsetenv("BUILD_WORKING_DIRECTORY");
+  const Result outside = Muster({"run", "-n", "1", "--", "bazel-bin/prog"});
+
+  EXPECT_EQ(found.code, 0) << found.errors;
+  EXPECT_EQ(found.out, "[0] mine\n");
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(missing.code, 127);
+  EXPECT_EQ(missing.errors, absl::StrCat("muster run: program \"bazel-bin/none\" not found in ",
+                                         here, ": No such file or directory; nor is it ", users,
+                                         "/bazel-bin/none (BUILD_WORKING_DIRECTORY)\n"));
+  EXPECT_EQ(outside.code, 127);
+  EXPECT_EQ(outside.errors, absl::StrCat("muster run: program \"bazel-bin/prog\" not found in ",
+                                         here, ": No such file or directory\n"));
 }
 
 TEST(MusterTest, TheTimeoutEndsTheJob) {

@@ -110,6 +110,17 @@ class OptionReader {
   size_t next_ = 0;
 };
 
+constexpr char kUsersFolder[] = "BUILD_WORKING_DIRECTORY";
+
+// `bazel run` starts this program in a folder of its own and says where the user is: there is what
+// a relative path means that leads nowhere here. Empty where that is of no concern.
+std::string InUsersFolder(const std::string& program, const Environment& environment) {
+  const std::string folder = environment.Get(kUsersFolder).value_or("");
+  const bool relative = absl::StrContains(program, '/') && !absl::StartsWith(program, "/");
+  if (folder.empty() || !relative || access(program.c_str(), F_OK) == 0) return "";
+  return absl::StrCat(folder, "/", program);
+}
+
 int Run(CommandContext& context) {
   absl::StatusOr<RunArguments> arguments = ParseRunArguments(context.arguments);
   if (!arguments.ok()) {
@@ -122,6 +133,9 @@ int Run(CommandContext& context) {
   }
   JobOptions job;
   job.command = std::move(arguments->command);
+  const std::string in_users_folder = InUsersFolder(job.command[0], context.environment);
+  const bool found_there = !in_users_folder.empty() && access(in_users_folder.c_str(), F_OK) == 0;
+  if (found_there) job.command[0] = in_users_folder;
   job.ranks = arguments->ranks;
   job.limits.timeout = arguments->timeout;
   job.environment = context.environment;
@@ -130,7 +144,10 @@ int Run(CommandContext& context) {
   job.output = &output;
   absl::StatusOr<JobResult> result = RunJob(job);
   if (!result.ok()) {
-    *context.errors << "muster run: " << result.status().message() << "\n";
+    *context.errors << "muster run: " << result.status().message();
+    if (!in_users_folder.empty() && !found_there && absl::IsNotFound(result.status()))
+      *context.errors << "; nor is it " << in_users_folder << " (" << kUsersFolder << ")";
+    *context.errors << "\n";
     return ExitCodeOfLaunchError(result.status());
   }
   // Not by the stream: whoever did not read the job's output does not read this, and waits for us.
