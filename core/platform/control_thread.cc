@@ -23,6 +23,7 @@
 #include "asio/steady_timer.hpp"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/standard_descriptors.h"
 
 namespace muster {
 namespace {
@@ -121,6 +122,8 @@ absl::StatusOr<std::unique_ptr<ControlThread>> ControlThread::Start() {
   absl::Status failure;
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {  // asio and std::thread throw when the system refuses
+    // A program without stdout must not print into asio's descriptors.
+    const StandardDescriptors standard;
     core = std::make_shared<Core>();
     core->thread = std::thread([core] { core->Run(); });
     pthread_setname_np(core->thread.native_handle(), "muster-control");

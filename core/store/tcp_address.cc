@@ -163,7 +163,8 @@ absl::StatusOr<int> StartConnect(const ResolvedAddress& address) {
       errno != EINPROGRESS && errno != EINTR) {
     const int number = errno;
     close(fd);
-    return absl::ErrnoToStatus(number, "connect");
+    if (number == ECONNREFUSED) return absl::UnavailableError("connection refused");
+    return absl::ErrnoToStatus(number, "connection failed");
   }
   return fd;
 }

@@ -130,7 +130,6 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
                 HandshakeResult* result) {
   const absl::StatusOr<int> fd = StartConnect(address);
   if (!fd.ok()) {
-    if (absl::IsUnavailable(fd.status())) return Again("connection refused");
     return Again(fd.status().message());
   }
   Line line(*fd, options.deadline);

@@ -15,8 +15,6 @@
 namespace muster::store_internal {
 namespace {
 
-// Connections that have not proved anything yet; one more is closed at once.
-constexpr size_t kMaxStrangers = 1024;
 // What may wait for a client that does not read: more than one full snapshot.
 constexpr size_t kMaxQueued = size_t{1} << 30;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
@@ -29,8 +27,8 @@ constexpr absl::Duration kSuccession = absl::Seconds(1);
 class TcpServerCore::Connection final : public StoreEngine::Sink,
                                         public std::enable_shared_from_this<Connection> {
  public:
-  Connection(TcpServerCore* core, std::shared_ptr<FrameStream> stream)
-      : core_(core), stream_(std::move(stream)) {}
+  Connection(TcpServerCore* core, std::shared_ptr<FrameStream> stream, uint64_t number)
+      : core_(core), stream_(std::move(stream)), number_(number) {}
 
   void Start() {
     // The core outlives its connections' callbacks: it lets go of each stream before it ends.
@@ -57,6 +55,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
 
   void Finish() { stream_->Finish(); }
   void Abandon() { stream_->Abandon(); }
+  void Close(const absl::Status& why) { stream_->Close(why); }
 
   // The session's end, for the engine: this is no sink of it any more.
   void Disconnect(absl::string_view why) {
@@ -128,7 +127,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
         core_->engine_.Open(open.session, open.heartbeat_timeout, this, core_->control_->Now());
     if (session.ok()) {
       session_ = *session;
-      --core_->strangers_;
+      core_->strangers_.erase(number_);
       core_->control_->Cancel(deadline_);
       stream_->set_max_body(kMaxRequestBytes);
       stream_->Send(EncodeFrame(Welcome{core_->options_.served_by}));
@@ -156,7 +155,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
 
   void OnClosed(const absl::Status& why) {
     const auto self = shared_from_this();
-    if (session_ == 0) --core_->strangers_;
+    core_->strangers_.erase(number_);
     // "its connection closed" when it went; when we ended it, why.
     const absl::string_view how = absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
     Disconnect(absl::StrCat(how, why.message()));
@@ -165,6 +164,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
 
   TcpServerCore* const core_;
   const std::shared_ptr<FrameStream> stream_;
+  const uint64_t number_;  // in the order of arrival
   StoreEngine::SessionId session_ = 0;
   Executor::TimerId deadline_ = 0;
   bool challenged_ = false;
@@ -229,15 +229,28 @@ void TcpServerCore::Accept() {
 }
 
 void TcpServerCore::Admit(int fd) {
-  if (closing_ || strangers_ >= kMaxStrangers) {
+  if (closing_) {
     close(fd);
     return;
   }
+  if (strangers_.size() >= options_.max_strangers) {
+    // The oldest: a rank introduces itself within moments, who only sits there does not.
+    LOG_EVERY_N_SEC(WARNING, 10) << "the store has " << strangers_.size()
+                                 << " connections that do not introduce themselves: the oldest are "
+                                    "closed; what connects to its port?";
+    const std::shared_ptr<Connection> oldest = strangers_.begin()->second.lock();
+    strangers_.erase(strangers_.begin());
+    if (oldest != nullptr) {
+      oldest->Close(absl::ResourceExhaustedError("too many others had not introduced themselves"));
+    }
+  }
   DisableDelay(fd);
-  ++strangers_;
+  const uint64_t number = arrivals_++;
   auto connection = std::make_shared<Connection>(
-      this, FrameStream::Create(control_->context(), fd, family_, kMaxHandshakeBytes, kMaxQueued));
+      this, FrameStream::Create(control_->context(), fd, family_, kMaxHandshakeBytes, kMaxQueued),
+      number);
   connections_.insert(connection);
+  strangers_[number] = connection;
   connection->Start();
 }
 

@@ -3,6 +3,7 @@
 #define MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,6 +28,7 @@ struct TcpServerOptions {
   std::string token;
   std::string served_by;
   absl::Duration handshake_timeout;
+  size_t max_strangers = 1024;
 };
 
 // On the control thread only.
@@ -72,7 +74,8 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   const int listener_fd_;
   const int family_;
   std::set<std::shared_ptr<Connection>> connections_;
-  size_t strangers_ = 0;  // connections without a session
+  std::map<uint64_t, std::weak_ptr<Connection>> strangers_;  // without a session, the oldest first
+  uint64_t arrivals_ = 0;
   Executor::TimerId tick_timer_ = 0;
   absl::Time tick_at_ = absl::InfiniteFuture();
   Executor::TimerId accept_timer_ = 0;

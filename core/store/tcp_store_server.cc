@@ -81,6 +81,7 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.engine.on_lost = options.on_lost;
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;
+  core_options.max_strangers = options.max_strangers;
   core_options.served_by = options.served_by;
   absl::StatusOr<std::shared_ptr<TcpServerCore>> core =
       TcpServerCore::Create(control, core_options, *listener);

@@ -59,6 +59,8 @@ class TcpStoreServer {
     std::function<void(const SessionRecord&)> on_lost;
     // Bound of a connection's first words.
     absl::Duration handshake_timeout = absl::Seconds(10);
+    // Connections that have not introduced themselves yet; one more ends the oldest of them.
+    size_t max_strangers = 1024;
     // Where it runs; it outlives the server. Null: on a thread of its own.
     ControlThread* control_thread = nullptr;
   };

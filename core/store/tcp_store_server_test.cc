@@ -75,6 +75,17 @@ TEST_F(TcpStoreServerTest, AStrangerWithoutTheTokenIsRefusedAndChangesNothing) {
   EXPECT_NE(Connect(server->address(), 1), nullptr);
 }
 
+TEST_F(TcpStoreServerTest, StrangersThatOnlySitThereKeepNoRankOut) {
+  server_options_.max_strangers = 3;
+  auto server = Serve();
+  std::vector<std::unique_ptr<RawConnection>> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawConnection>(server->address()));
+  auto store = Connect(server->address(), 1);
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
+  EXPECT_TRUE(idle.front()->AwaitEnd()) << "the oldest goes first";
+}
+
 TEST_F(TcpStoreServerTest, WhateverAStrangerSaysFirstEndsItsConnectionAlone) {
   auto server = Serve();
   auto store = Connect(server->address(), 0);

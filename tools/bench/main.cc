@@ -20,6 +20,7 @@
 #include "muster/core/launch/private_folder.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/standard_descriptors.h"
 #include "muster/tools/bench/options.h"
 #include "muster/tools/bench/peers.h"
 #include "muster/tools/bench/report.h"
@@ -122,5 +123,6 @@ int Main(std::vector<std::string> arguments) {
 }  // namespace muster
 
 int main(int argc, char** argv) {
+  const muster::StandardDescriptors standard;
   return muster::bench::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

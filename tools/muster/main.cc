@@ -5,9 +5,11 @@
 
 #include "absl/log/initialize.h"
 #include "muster/core/platform/environment.h"
+#include "muster/core/platform/standard_descriptors.h"
 #include "muster/tools/muster/command.h"
 
 int main(int argc, char** argv) {
+  const muster::StandardDescriptors standard;
   absl::InitializeLog();
   muster::CommandContext context;
   context.arguments.assign(argv + 1, argv + argc);

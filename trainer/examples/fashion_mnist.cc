@@ -32,6 +32,7 @@
 #include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/observe/process_holdings.h"
 #include "muster/core/platform/environment.h"
+#include "muster/core/platform/standard_descriptors.h"
 #include "muster/core/rendezvous/world.h"
 #include "muster/trainer/data.h"
 #include "muster/trainer/examples/data_folder.h"
@@ -265,4 +266,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace muster
 
-int main(int argc, char** argv) { return muster::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const muster::StandardDescriptors standard;
+  return muster::Main(argc, argv);
+}

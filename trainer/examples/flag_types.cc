@@ -32,8 +32,8 @@ bool AbslParseFlag(absl::string_view text, FractionFlag* flag, std::string* erro
 std::string AbslUnparseFlag(const FractionFlag& flag) { return absl::StrCat(flag.value); }
 
 bool AbslParseFlag(absl::string_view text, TimeoutFlag* flag, std::string* error) {
-  if (absl::ParseDuration(text, &flag->value) && flag->value > absl::ZeroDuration()) return true;
-  *error = "give a duration greater than 0, such as 500ms, 30s or inf";
+  if (absl::ParseDuration(text, &flag->value) && flag->value >= absl::Milliseconds(1)) return true;
+  *error = "give a duration of at least 1ms, such as 500ms, 30s or inf";
   return false;
 }
 std::string AbslUnparseFlag(const TimeoutFlag& flag) { return absl::FormatDuration(flag.value); }

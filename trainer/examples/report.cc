@@ -149,6 +149,10 @@ absl::Status CheckReport(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return CannotReport(path, "cannot open", EISDIR, kGiveFile);
+    // Its reader may never come.
+    if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) {
+      return CannotReport(path, "is a pipe or a socket", EINVAL, kGiveFile);
+    }
     if (access(path.c_str(), W_OK) == 0) return absl::OkStatus();
     return CannotReport(path, "cannot open", errno, kGiveFile);
   }

@@ -1,6 +1,8 @@
 // What becomes of the file that --report names.
 #include "muster/trainer/examples/report.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +32,13 @@ TEST(ReportTest, TheFileIsReplaced) {
   content << std::ifstream(path).rdbuf();
   EXPECT_EQ(content.str(), report.ToJson());
   EXPECT_THAT(content.str(), HasSubstr("\"test_accuracy\": 0.5"));
+}
+
+TEST(ReportTest, APipeIsRefusedSinceItsReaderMayNeverCome) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/pipe");
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(CheckReport(path).message(), HasSubstr("pipe: is a pipe or a socket: "));
 }
 
 // The content fits into the stream's buffer: the disk says no when the file is closed.
