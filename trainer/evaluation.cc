@@ -87,8 +87,8 @@ absl::Status EvaluationLoop::Run() {
   absl::StatusOr<MetricSums> sums = evaluator_->Run(stage_);
   if (!sums.ok()) return sums.status();
   result_ = *sums;
-  context_.progress.Line(absl::StrFormat("%s: loss %.4f, accuracy %.4f, %.0f samples", stage_,
-                                         result_.mean_loss(), result_.accuracy(), result_.count));
+  context_.progress.Line(
+      absl::StrFormat("%s: %s, %.0f samples", stage_, result_.ToString(), result_.count));
   return absl::OkStatus();
 }
 

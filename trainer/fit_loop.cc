@@ -29,12 +29,9 @@ absl::string_view Word(LearningRateSchedule schedule) {
 }
 
 std::string Describe(absl::string_view label, const EpochResult& result) {
-  std::string text = absl::StrFormat("%s: loss %.4f, accuracy %.4f", label,
-                                     result.training.mean_loss(), result.training.accuracy());
-  if (result.validation.has_value()) {
-    absl::StrAppendFormat(&text, ", validation loss %.4f, accuracy %.4f",
-                          result.validation->mean_loss(), result.validation->accuracy());
-  }
+  std::string text = absl::StrCat(label, ": ", result.training.ToString());
+  if (result.validation.has_value())
+    absl::StrAppend(&text, ", validation ", result.validation->ToString());
   absl::StrAppendFormat(&text, ", %.0f samples/s, %.1f s", result.samples_per_second,
                         absl::ToDoubleSeconds(result.duration));
   return text;

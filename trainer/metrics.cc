@@ -1,8 +1,15 @@
 #include "muster/trainer/metrics.h"
 
+#include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 
 namespace muster {
+
+std::string MetricSums::ToString() const {
+  std::string text = absl::StrFormat("loss %.4f", mean_loss());
+  if (has_accuracy()) absl::StrAppendFormat(&text, ", accuracy %.4f", accuracy());
+  return text;
+}
 
 absl::StatusOr<MetricSums> ReduceMetrics(Collectives& collectives, const MetricSums& here) {
   double sums[] = {here.loss, here.correct, here.count};

@@ -7,6 +7,9 @@
 #ifndef MUSTER_TRAINER_METRICS_H_
 #define MUSTER_TRAINER_METRICS_H_
 
+#include <cmath>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "muster/trainer/collectives.h"
 
@@ -16,7 +19,7 @@ namespace muster {
 // last batches.
 struct MetricSums {
   double loss = 0;     // sum over samples
-  double correct = 0;  // samples that were classified right; 0 where that means nothing
+  double correct = 0;  // samples that were classified right; NaN where that means nothing
   double count = 0;    // samples
 
   void Add(const MetricSums& other) {
@@ -27,6 +30,11 @@ struct MetricSums {
   // 0 while nothing was counted.
   double mean_loss() const { return count > 0 ? loss / count : 0; }
   double accuracy() const { return count > 0 ? correct / count : 0; }
+  // A regression sets `correct` to NaN, which stays in every sum. Then no accuracy is printed; a
+  // classifier that is never right has one, of 0.
+  bool has_accuracy() const { return !std::isnan(correct); }
+  // "loss 0.4312, accuracy 0.8493"
+  std::string ToString() const;
 };
 
 // The sums over all ranks, the same bits on each. Collective. Errors are the group's.

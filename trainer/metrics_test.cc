@@ -1,5 +1,6 @@
 #include "muster/trainer/metrics.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -39,6 +40,21 @@ TEST(MetricsTest, CountsBeyondWhatFloatHoldsStayExact) {
 TEST(MetricsTest, NothingCountedIsZeroAndNotNan) {
   EXPECT_EQ(MetricSums().mean_loss(), 0);
   EXPECT_EQ(MetricSums().accuracy(), 0);
+}
+
+TEST(MetricsTest, ARegressionHasNoAccuracyOnAnyRankAndAClassifierThatIsNeverRightHas) {
+  for (const absl::Status& status : RunRanks(2, [](Collectives& ranks) {
+         const bool first = ranks.rank() == 0;  // the other one has no sample
+         absl::StatusOr<MetricSums> all =
+             ReduceMetrics(ranks, {3, first ? std::nan("") : 0, first ? 4.0 : 0});
+         if (!all.ok()) return all.status();
+         EXPECT_FALSE(all->has_accuracy());
+         EXPECT_EQ(all->ToString(), "loss 1.5000");
+         return absl::OkStatus();
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ((MetricSums{2, 0, 4}).ToString(), "loss 0.5000, accuracy 0.0000");
 }
 
 TEST(MetricsTest, AnErrorOfTheGroupIsReturned) {

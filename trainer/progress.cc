@@ -92,9 +92,9 @@ void Progress::Update(absl::string_view label, int64_t done, int64_t total, cons
   next_draw_ = now + kRedraw;
   const size_t width = Width();
   std::vector<std::string> numbers = {absl::StrFormat("%d/%d", done, total),
-                                      absl::StrFormat("loss %.4f", sums.mean_loss()),
-                                      absl::StrFormat("accuracy %.4f", sums.accuracy()),
-                                      absl::StrFormat("%.0f samples/s", samples_per_second)};
+                                      absl::StrFormat("loss %.4f", sums.mean_loss())};
+  if (sums.has_accuracy()) numbers.push_back(absl::StrFormat("accuracy %.4f", sums.accuracy()));
+  numbers.push_back(absl::StrFormat("%.0f samples/s", samples_per_second));
   std::string text;
   for (; !numbers.empty(); numbers.pop_back()) {
     const std::string behind = absl::StrCat(" ", absl::StrJoin(numbers, "  "));

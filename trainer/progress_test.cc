@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -58,6 +59,14 @@ TEST_F(ProgressTest, OnATerminalABarIsRedrawnInPlace) {
   const std::string full = output.Take();
   EXPECT_THAT(full, StartsWith("\rfit 2/5 [========================] 24/24 "));
   EXPECT_EQ(full.find('\n'), std::string::npos);
+}
+
+TEST_F(ProgressTest, ARegressionHasNoAccuracyInItsBar) {
+  FakeOutput output(/*terminal=*/true);
+  Progress progress(&output, Clock());
+  progress.Update("fit 2/5", 6, 24, {/*loss=*/20, std::nan(""), /*count=*/40}, 1234.5);
+  EXPECT_EQ(output.Take(),
+            "\rfit 2/5 [======>                 ] 6/24  loss 0.5000  1234 samples/s");
 }
 
 TEST_F(ProgressTest, TheBarIsDrawnAtMostTenTimesASecond) {

@@ -1,4 +1,5 @@
 // docs/start.md: the first trainer. Fits a straight line.
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <utility>
@@ -64,6 +65,7 @@ class Line : public muster::Module {
         slope_ * X(batch, i) + offset_ - static_cast<const float*>(batch.fields[1].data)[i];
     metrics.loss += error * error;
     metrics.count += 1;
+    metrics.correct = std::nan("");  // a regression has no accuracy
     return error;
   }
 
