@@ -61,6 +61,9 @@ JobPolicy::Actions JobPolicy::StoreLost(int rank, absl::string_view reason, absl
 
 JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
   Actions actions;
+  if (signal == last_signal_ && now - last_signal_at_ < kSameRequest) return actions;
+  last_signal_ = signal;
+  last_signal_at_ = now;
   if (!stopping()) result_.interrupted_by = signal;
   if (!ending_) {
     ending_ = true;

@@ -62,6 +62,11 @@ class JobPolicy {
   // before.
   Actions StoreLost(int rank, absl::string_view reason, absl::Time now);
 
+  // The same signal again within this time is the same request: `timeout 60 muster run` signals its
+  // child and then its process group, and a terminal's Ctrl-C may come with a parent's own. Nobody
+  // who waits for the ranks' end loses patience that soon.
+  static constexpr absl::Duration kSameRequest = absl::Milliseconds(500);
+
   // The launcher was told to stop. The first signal is forwarded, a second one kills.
   Actions Interrupted(int signal, absl::Time now);
 
@@ -107,6 +112,8 @@ class JobPolicy {
   bool ending_ = false;            // a kill is due, or a signal was forwarded
   bool forwarded_ = false;         // a signal was, to ranks that nothing else was ending
   bool given_up_ = false;
+  int last_signal_ = 0;  // that the launcher was told to stop with
+  absl::Time last_signal_at_ = absl::InfinitePast();
   JobResult result_;
   absl::Time timeout_at_;
   absl::Time term_at_ = absl::InfiniteFuture();

@@ -193,6 +193,21 @@ TEST_F(JobPolicyTest, TheFirstSignalIsForwardedTheSecondKills) {
               ElementsAre("stopped by SIGINT after 2.0 s: rank 0 ended by muster (SIGKILL)"));
 }
 
+TEST_F(JobPolicyTest, TheSameSignalAgainAtOnceIsTheSameRequest) {
+  JobPolicy job = Job(1);
+  job.Interrupted(SIGTERM, At(1));
+  EXPECT_THAT(job.Interrupted(SIGTERM, At(1)), IsEmpty());
+  EXPECT_THAT(job.Interrupted(SIGTERM, At(1.4)), IsEmpty());
+  EXPECT_EQ(job.NextDeadline(), At(11));
+  EXPECT_THAT(Texts(job.Interrupted(SIGTERM, At(1.5))), ElementsAre("SIGKILL to 0"));
+}
+
+TEST_F(JobPolicyTest, AnotherSignalAtOnceIsASecondRequest) {
+  JobPolicy job = Job(1);
+  job.Interrupted(SIGTERM, At(1));
+  EXPECT_THAT(Texts(job.Interrupted(SIGINT, At(1))), ElementsAre("SIGKILL to 0"));
+}
+
 TEST_F(JobPolicyTest, RanksThatEndWellAfterASignalStillGiveItsCode) {
   JobPolicy job = Job(1);
   job.Interrupted(SIGTERM, At(1));

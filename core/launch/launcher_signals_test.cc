@@ -55,6 +55,18 @@ TEST_F(LauncherTest, ASecondSignalKills) {
   EXPECT_EQ(result.ExitCode() - 128, result.interrupted_by);
 }
 
+// As `timeout` does, which signals its child and then the process group.
+TEST_F(ForkedLauncherTest, TheSameSignalTwiceAtOnceLeavesTheRanksTheirTime) {
+  job_.limits.interrupt_grace = absl::InfiniteDuration();
+  const pid_t launcher = Fork(1, {"*:ignore 15", "*:on 10 0", "*:print up", "*:wait"});
+  EXPECT_EQ(ReadLine(), "[0] up");
+  kill(launcher, SIGTERM);
+  kill(launcher, SIGTERM);
+  kill(launcher, SIGTERM);
+  kill(launcher, SIGUSR1);
+  EXPECT_EQ(ExitCodeOf(launcher), 128 + SIGTERM);
+}
+
 TEST_F(LauncherTest, ASignalThatWasIgnoredStaysIgnored) {
   signal(SIGHUP, SIG_IGN);
   WhenAllSaid({"[0] up"}, [] { kill(getpid(), SIGHUP); });
