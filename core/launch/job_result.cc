@@ -38,6 +38,8 @@ std::string Seconds(absl::Duration duration) {
 
 std::string SignalName(int signal) {
   switch (signal) {
+    case SIGALRM:
+      return "SIGALRM";
     case SIGHUP:
       return "SIGHUP";
     case SIGINT:
@@ -50,6 +52,8 @@ std::string SignalName(int signal) {
       return "SIGQUIT";
     case SIGTERM:
       return "SIGTERM";
+    case SIGXCPU:
+      return "SIGXCPU";
     default:
       return absl::StrCat("signal ", signal);
   }

@@ -87,6 +87,20 @@ class Job {
   bool killed_ = false;
 };
 
+// That the launcher was told to stop with, and not news or a message to the ranks.
+bool AsksToStop(int signal) {
+  switch (signal) {
+    case SIGCHLD:
+    case SIGPIPE:
+    case SIGXFSZ:
+    case SIGUSR1:
+    case SIGUSR2:
+      return false;
+    default:
+      return true;
+  }
+}
+
 // For poll().
 int MillisecondsUntil(absl::Time until) {
   if (until == absl::InfiniteFuture()) return -1;
@@ -261,7 +275,7 @@ void Job::TakeSignals() {
       for (size_t i = 0; i < ranks_.size(); ++i) {
         if (!ended_[i]) ranks_[i]->SignalAlone(signal);
       }
-    } else if (signal != SIGCHLD && signal != SIGPIPE) {
+    } else if (AsksToStop(signal)) {
       Perform(policy_->Interrupted(signal, MonotonicNow()));
     }
   }
@@ -456,8 +470,7 @@ bool Job::WriteQueues(absl::Time until) {
     // A reader may take its time (a pager); a signal says that nobody will read, one stream or the
     // other.
     for (const int signal : signals_->Take()) {
-      if (signal == SIGCHLD || signal == SIGPIPE || signal == SIGUSR1 || signal == SIGUSR2)
-        continue;
+      if (!AsksToStop(signal)) continue;
       for (OutputQueue* queue : queues) queue->Drop();
     }
   }

@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
 TEST_F(LauncherTest, ForwardsASignalAndExitsWith128PlusIt) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU}) {
     WhenAllSaid({"[0] up", "[1] up"}, [signal] { kill(getpid(), signal); });
     const JobResult result = Run(2, {absl::StrCat("*:on ", signal, " 0"), "*:print up", "*:wait"});
     EXPECT_EQ(result.ExitCode(), 128 + signal);

@@ -24,8 +24,10 @@ absl::StatusOr<std::unique_ptr<SignalGate>> SignalGate::Create() {
   sigset_t taken;
   sigemptyset(&taken);
   sigaddset(&taken, SIGCHLD);
+  // Of writing: write() then says so.
   sigaddset(&taken, SIGPIPE);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  sigaddset(&taken, SIGXFSZ);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2}) {
     struct sigaction action = {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&taken, signal);

@@ -12,10 +12,10 @@
 
 namespace muster {
 
-// Takes SIGCHLD, SIGPIPE, and SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 but for those
-// that were ignored (nohup, a shell's background job). To be made before the process has other
-// threads, which inherit the mask: a signal is seen here only while every thread blocks it. Not
-// thread-safe.
+// Takes SIGCHLD, SIGPIPE, SIGXFSZ, and SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1
+// and SIGUSR2 but for those that were ignored (nohup, a shell's background job). To be made before
+// the process has other threads, which inherit the mask: a signal is seen here only while every
+// thread blocks it. Not thread-safe.
 class SignalGate {
  public:
   static absl::StatusOr<std::unique_ptr<SignalGate>> Create();
