@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -119,8 +121,16 @@ absl::Status Job::Prepare() {
   if (!lost_->valid()) return absl::ResourceExhaustedError("no descriptor for the store's news");
   std::string parent = options_.temporary_folder;
   if (parent.empty()) parent = options_.environment.Get("TMPDIR").value_or("");
-  absl::StatusOr<std::unique_ptr<PrivateFolder>> folder =
-      PrivateFolder::Create(parent.empty() ? "/tmp" : parent);
+  if (parent.empty()) parent = "/tmp";
+  // The ranks are told of what is in it, and may change their folder first.
+  std::error_code error;
+  const std::string absolute = std::filesystem::absolute(parent, error).string();
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("cannot tell where the temporary folder \"", parent,
+                                               "\" is: ", error.message(),
+                                               "; give TMPDIR an absolute path"));
+  }
+  absl::StatusOr<std::unique_ptr<PrivateFolder>> folder = PrivateFolder::Create(absolute);
   if (!folder.ok()) return folder.status();
   folder_ = *std::move(folder);
   absl::StatusOr<std::string> token = RandomToken();

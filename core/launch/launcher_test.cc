@@ -104,6 +104,15 @@ TEST_F(LauncherTest, EachRankKnowsWhoItIs) {
   EXPECT_EQ(store_.world_size, 2);
 }
 
+TEST_F(LauncherTest, ARankThatChangesItsFolderFindsTheTokenThoughTmpdirIsRelative) {
+  job_.temporary_folder.clear();
+  Environment::Variables variables = job_.environment.variables();
+  variables["TMPDIR"] = std::filesystem::relative(::testing::TempDir()).string();
+  job_.environment = Environment(std::move(variables));
+  Run(1, {"*:variable MUSTER_TOKEN_FILE"});
+  EXPECT_THAT(output_->output, ElementsAre(StartsWith("[0] MUSTER_TOKEN_FILE=/")));
+}
+
 TEST_F(LauncherTest, TheTokenIsInAFileThatOnlyTheUserCanReadAndNowhereElse) {
   Run(1, {"*:file MUSTER_TOKEN_FILE", "*:environment", "*:cmdline"});
   EXPECT_EQ(store_.token.size(), 64u);
