@@ -49,11 +49,12 @@ UniqueFd Lock(const std::string& path, int flags) {
   return lock;
 }
 
-// Whether it is what Create makes: a folder, not a link to one, of this user and for it alone.
+// Whether it is what Create makes: a folder, not a link to one, of this user and for it alone. It
+// inherits the set-group-ID bit of its parent.
 bool IsOurs(const std::string& path) {
   struct stat folder = {};
   return lstat(path.c_str(), &folder) == 0 && S_ISDIR(folder.st_mode) &&
-         folder.st_uid == geteuid() && (folder.st_mode & 07777) == 0700;
+         folder.st_uid == geteuid() && (folder.st_mode & 0777) == 0700;
 }
 
 void RemoveThoseOfTheDead(const std::string& parent) {

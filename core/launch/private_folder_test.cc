@@ -87,6 +87,18 @@ TEST_F(PrivateFolderTest, ThatOfALivingProcessStays) {
   EXPECT_TRUE(std::filesystem::exists(second->path()));
 }
 
+TEST_F(PrivateFolderTest, ThatOfADeadProcessGoesFromAFolderThatGivesItsGroupOn) {
+  struct stat seen = {};
+  ASSERT_EQ(chmod(parent_.c_str(), 02755), 0);
+  ASSERT_EQ(stat(parent_.c_str(), &seen), 0);
+  if ((seen.st_mode & 02000) == 0) GTEST_SKIP() << "the folder has a group that is not ours";
+  const std::string left = OfADeadProcess();
+  ASSERT_EQ(stat(left.c_str(), &seen), 0);
+  EXPECT_EQ(seen.st_mode & 07777, 02700u);
+  Create().reset();
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
 TEST_F(PrivateFolderTest, WhatIsNotOursStaysThoughItsNameIsLikeOurs) {
   // Somebody's own, without our lock.
   const std::string own = absl::StrCat(parent_, "/muster-abcdef");
