@@ -3,7 +3,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,15 +68,22 @@ JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
   last_signal_at_ = now;
   if (!stopping()) result_.interrupted_by = signal;
   if (!ending_) {
-    ending_ = true;
-    forwarded_ = true;
-    SignalRunning(signal, &actions);
-    kill_at_ = now + limits_.interrupt_grace;
-  } else {
+    Forward(signal, now, &actions);
+  } else if (now - output_broke_at_ >= kSameRequest) {
     kill_at_ = now;
     const Actions kills = TimePassed(now);
     actions.insert(actions.end(), kills.begin(), kills.end());
   }
+  return actions;
+}
+
+JobPolicy::Actions JobPolicy::OutputBroke(int error, absl::Time now) {
+  Actions actions;
+  if (!stopping() && error == EPIPE) result_.interrupted_by = SIGPIPE;
+  if (!stopping()) result_.output_error = strerror(error);
+  if (ending_) return actions;
+  output_broke_at_ = now;
+  Forward(error == EPIPE ? SIGPIPE : SIGTERM, now, &actions);
   return actions;
 }
 
@@ -131,6 +140,13 @@ void JobPolicy::FailFirst(int rank, absl::string_view reason) {
   const bool suspect = !suspects_.empty();
   result_.first_failed = suspect ? suspects_.front().rank : rank;
   result_.first_reason = suspect ? suspects_.front().reason : std::string(reason);
+}
+
+void JobPolicy::Forward(int signal, absl::Time now, Actions* actions) {
+  ending_ = true;
+  forwarded_ = true;
+  SignalRunning(signal, actions);
+  kill_at_ = now + limits_.interrupt_grace;
 }
 
 // Never puts off an end that was set earlier.

@@ -70,6 +70,12 @@ class JobPolicy {
   // The launcher was told to stop. The first signal is forwarded, a second one kills.
   Actions Interrupted(int signal, absl::Time now);
 
+  // The job's output cannot be written any more (errno). The ranks are told to end as by a signal:
+  // SIGPIPE where the reader is gone, else SIGTERM. Nobody asked for it, so what ends already is
+  // left its time, and a signal that comes with it (the end of a pipeline or of a terminal) does
+  // not kill.
+  Actions OutputBroke(int error, absl::Time now);
+
   // To be called when NextDeadline() has come.
   Actions TimePassed(absl::Time now);
   absl::Time NextDeadline() const;
@@ -97,12 +103,11 @@ class JobPolicy {
   };
 
   void BeginToEnd(absl::Time now);
+  void Forward(int signal, absl::Time now, Actions* actions);
   // The rank's failure, or that of the first rank that the store lost before it.
   void FailFirst(int rank, absl::string_view reason);
   void SignalRunning(int signal, Actions* actions);
-  bool stopping() const {
-    return result_.first_failed.has_value() || result_.interrupted_by != 0 || result_.timed_out;
-  }
+  bool stopping() const { return !result_.ok(); }
 
   const JobLimits limits_;
   const absl::Time start_;
@@ -114,6 +119,7 @@ class JobPolicy {
   bool given_up_ = false;
   int last_signal_ = 0;  // that the launcher was told to stop with
   absl::Time last_signal_at_ = absl::InfinitePast();
+  absl::Time output_broke_at_ = absl::InfinitePast();
   JobResult result_;
   absl::Time timeout_at_;
   absl::Time term_at_ = absl::InfiniteFuture();

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -206,6 +207,42 @@ TEST_F(JobPolicyTest, AnotherSignalAtOnceIsASecondRequest) {
   JobPolicy job = Job(1);
   job.Interrupted(SIGTERM, At(1));
   EXPECT_THAT(Texts(job.Interrupted(SIGINT, At(1))), ElementsAre("SIGKILL to 0"));
+}
+
+TEST_F(JobPolicyTest, AnOutputThatBreaksEndsTheJobAndIsTheCause) {
+  JobPolicy job = Job(2);
+  EXPECT_THAT(Texts(job.OutputBroke(ENOSPC, At(1))), ElementsAre("SIGTERM to 0", "SIGTERM to 1"));
+  EXPECT_EQ(job.NextDeadline(), At(11));
+  End(job, 0, RankExit::Killed(SIGTERM), 2);
+  End(job, 1, RankExit::Exited(0), 2);
+  const JobResult result = job.Result(At(2));
+  EXPECT_EQ(result.ExitCode(), 1);
+  EXPECT_THAT(result.Report(),
+              ElementsAre("FAILED after 2.0 s: cannot write the job's output: No space left on "
+                          "device",
+                          "consequences of it: rank 0 ended by muster (SIGTERM)"));
+}
+
+TEST_F(JobPolicyTest, AReaderThatIsGoneIsASigpipe) {
+  JobPolicy job = Job(1);
+  EXPECT_THAT(Texts(job.OutputBroke(EPIPE, At(1))), ElementsAre("SIGPIPE to 0"));
+  End(job, 0, RankExit::Killed(SIGPIPE), 2);
+  EXPECT_EQ(job.Result(At(2)).ExitCode(), 128 + SIGPIPE);
+}
+
+// Ctrl-C ends the whole pipeline, and a terminal that goes away sends SIGHUP: in either order.
+TEST_F(JobPolicyTest, AnOutputThatBreaksWithASignalTakesNoTimeFromTheLastCheckpoint) {
+  JobPolicy interrupted = Job(1);
+  interrupted.Interrupted(SIGINT, At(1));
+  EXPECT_THAT(interrupted.OutputBroke(EPIPE, At(1.1)), IsEmpty());
+  EXPECT_EQ(interrupted.NextDeadline(), At(11));
+  EXPECT_EQ(interrupted.Result(At(2)).interrupted_by, SIGINT);
+
+  JobPolicy hung_up = Job(1);
+  hung_up.OutputBroke(EIO, At(1));
+  EXPECT_THAT(hung_up.Interrupted(SIGHUP, At(1.1)), IsEmpty());
+  EXPECT_EQ(hung_up.NextDeadline(), At(11));
+  EXPECT_THAT(Texts(hung_up.Interrupted(SIGTERM, At(2))), ElementsAre("SIGKILL to 0"));
 }
 
 TEST_F(JobPolicyTest, RanksThatEndWellAfterASignalStillGiveItsCode) {

@@ -68,6 +68,7 @@ std::string LeftProcess::ToString() const {
 int JobResult::ExitCode() const {
   if (interrupted_by != 0) return 128 + interrupted_by;
   if (timed_out) return 124;
+  if (!output_error.empty()) return 1;
   if (!first_failed.has_value()) return 0;
   const std::optional<RankExit>& exit = ranks[static_cast<size_t>(*first_failed)].exit;
   // Lost by its store and yet ended well, or never ended: a failure all the same.
@@ -91,6 +92,10 @@ std::vector<std::string> JobResult::Report() const {
   if (interrupted_by != 0) {
     lines.push_back(absl::StrCat("stopped by ", SignalName(interrupted_by), " after ",
                                  Seconds(duration), others.empty() ? "" : ": ", Join(others)));
+  } else if (!output_error.empty()) {
+    lines.push_back(absl::StrCat("FAILED after ", Seconds(duration),
+                                 ": cannot write the job's output: ", output_error));
+    if (!others.empty()) lines.push_back(absl::StrCat("consequences of it: ", Join(others)));
   } else if (timed_out) {
     std::vector<std::string> running;
     for (const int rank : running_at_timeout) running.push_back(absl::StrCat(rank));

@@ -45,6 +45,10 @@ struct JobResult {
 
   // The signal that the launcher was asked to stop with, before any failure.
   int interrupted_by = 0;
+  // Why the job's output could not be written any more, before any failure: "No space left on
+  // device". A reader that is gone is an interrupt by SIGPIPE instead, as for any program in a
+  // pipe.
+  std::string output_error;
   bool timed_out = false;  // before any failure
   // None: all had ended, but nobody read what they had written.
   std::vector<int> running_at_timeout;
@@ -58,9 +62,12 @@ struct JobResult {
   absl::Time start;
   absl::Duration duration;  // since then
 
-  bool ok() const { return !first_failed.has_value() && interrupted_by == 0 && !timed_out; }
+  bool ok() const {
+    return !first_failed.has_value() && interrupted_by == 0 && !timed_out && output_error.empty();
+  }
 
-  // 0, 128 + signal, 124 for a timeout, or what the first failing rank ended with.
+  // 0, 128 + signal, 124 for a timeout, 1 for an output that could not be written, or what the
+  // first failing rank ended with.
   int ExitCode() const;
 
   // For the end of the output: who failed first and why, that the rest is its consequence, and what

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -64,6 +65,7 @@ class Job {
   void CloseStream(RankProcess& rank, OutputStream stream);
   bool OutputIsFull() const;
 
+  void BlameOutput(JobResult* result) const;
   void FindLeftBehind();
   void KillAll();
   void ReadRest();
@@ -257,14 +259,12 @@ void Job::Step(absl::Time until) {
 
   if (poll(fds.data(), fds.size(), MillisecondsUntil(until)) < 0) return;
 
-  bool was_broken = false;
   for (const auto& [queue, index] : queues) {
     if (fds[index].revents == 0) continue;
     queue->WriteSome();
-    was_broken = was_broken || queue->broken();
+    // As a program in a shell's pipe ends when nobody reads it any more.
+    if (queue->broken()) Perform(policy_->OutputBroke(queue->error(), MonotonicNow()));
   }
-  // As a program in a shell's pipe ends when nobody reads it any more.
-  if (was_broken) Perform(policy_->Interrupted(SIGPIPE, MonotonicNow()));
   for (const Source& source : sources) {
     if (fds[source.index].revents != 0) ReadFrom(*source.rank, source.stream);
   }
@@ -382,9 +382,23 @@ JobResult Job::Finish() {
     result.timed_out = true;
     result.duration = MonotonicNow() - start_;
   }
+  BlameOutput(&result);
   store_.reset();
   folder_.reset();
   return result;
+}
+
+// A job that lost output did not go well, though all its ranks did.
+void Job::BlameOutput(JobResult* result) const {
+  if (options_.output == nullptr) return;
+  for (const OutputQueue* queue : options_.output->Queues()) {
+    if (!queue->broken() || !result->ok()) continue;
+    if (queue->error() == EPIPE) {
+      result->interrupted_by = SIGPIPE;
+    } else {
+      result->output_error = strerror(queue->error());
+    }
+  }
 }
 
 void Job::FindLeftBehind() {

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "muster/core/launch/launcher_fixture.h"
 #include "muster/core/launch/test_terminal.h"
+#include "muster/core/launch/unique_fd.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
@@ -50,6 +53,29 @@ TEST_F(ForkedLauncherTest, TheJobEndsWhenNobodyReadsItsOutput) {
   EXPECT_NE(ReadLine(), "");
   close(output_fd_);
   EXPECT_EQ(ExitCodeOf(launcher), 128 + SIGPIPE);
+}
+
+TEST_F(ForkedLauncherTest, AFullDiskEndsTheJobAsAFailure) {
+  before_ = [](int) { return open("/dev/full", O_WRONLY | O_CLOEXEC); };
+  EXPECT_EQ(ExitCodeOf(Fork(2, {"*:print something", "*:wait"})), 1);
+}
+
+TEST_F(ForkedLauncherTest, AJobThatLostItsLastWordsIsNoSuccess) {
+  before_ = [](int) { return open("/dev/full", O_WRONLY | O_CLOEXEC); };
+  EXPECT_EQ(ExitCodeOf(Fork(1, {"*:write no end"})), 1);
+}
+
+TEST_F(ForkedLauncherTest, AFileThatMayNotGrowEndsTheJobAsAFailure) {
+  std::string path = ::testing::TempDir() + "/outputXXXXXX";
+  const UniqueFd file(mkostemp(path.data(), O_CLOEXEC));
+  ASSERT_TRUE(file.valid());
+  unlink(path.c_str());
+  before_ = [&](int) {
+    const rlimit little = {1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &little);
+    return file.get();
+  };
+  EXPECT_EQ(ExitCodeOf(Fork(1, {"*:lines 100", "*:wait"})), 1);
 }
 
 TEST_F(ForkedLauncherTest, TheTimeoutEndsTheWaitForAReaderWhoDoesNotRead) {

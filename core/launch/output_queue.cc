@@ -52,7 +52,7 @@ OutputQueue::OutputQueue(int fd) : fd_(fd), piece_(kPiece) {
 }
 
 void OutputQueue::Add(absl::string_view text) {
-  if (!broken_) absl::StrAppend(&pending_, text);
+  if (!broken()) absl::StrAppend(&pending_, text);
 }
 
 void OutputQueue::WriteSome() {
@@ -63,7 +63,7 @@ void OutputQueue::WriteSome() {
   const ssize_t n = TryToWrite(piece);
   if (n < 0) {
     if (errno == EINTR || errno == EAGAIN) return;
-    broken_ = true;
+    error_ = errno;
     Drop();
     return;
   }

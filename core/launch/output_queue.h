@@ -31,8 +31,11 @@ class OutputQueue {
   bool empty() const { return pending_.empty(); }
   // Whoever fills it should wait; what is added all the same is kept.
   bool full() const { return pending_.size() >= kFull; }
-  // Its reader is gone. What was pending is dropped, as is what is added.
-  bool broken() const { return broken_; }
+  // It cannot be written to any more: its reader is gone (EPIPE), the disk is full. What was
+  // pending is dropped, as is what is added.
+  bool broken() const { return error_ != 0; }
+  // The errno of it, 0 while it is not broken.
+  int error() const { return error_; }
 
   void Add(absl::string_view text);
 
@@ -65,7 +68,7 @@ class OutputQueue {
   size_t piece_;
   std::string pending_;
   size_t written_ = 0;  // of pending_
-  bool broken_ = false;
+  int error_ = 0;
 };
 
 }  // namespace muster

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/tools/muster/command.h"
@@ -39,8 +40,8 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
 }
 
-Result Muster(std::vector<std::string> arguments) {
-  const std::string out = absl::StrCat(::testing::TempDir(), "/out");
+Result Muster(std::vector<std::string> arguments,
+              const std::string& out = absl::StrCat(::testing::TempDir(), "/out")) {
   const std::string errors = absl::StrCat(::testing::TempDir(), "/errors");
   arguments.insert(arguments.begin(), *program);
   std::vector<char*> pointers;
@@ -57,7 +58,7 @@ Result Muster(std::vector<std::string> arguments) {
   EXPECT_EQ(waitpid(pid, &status, 0), pid);
   Result result;
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  result.out = ReadFile(out);
+  if (std::filesystem::is_regular_file(out)) result.out = ReadFile(out);
   result.errors = ReadFile(errors);
   return result;
 }
@@ -79,6 +80,15 @@ TEST(MusterTest, HelpNamesEveryCommandAndExplainsEach) {
     EXPECT_THAT(Muster({"help", name}).out, StartsWith(absl::StrCat("usage: muster ", name)));
   }
   EXPECT_EQ(Muster({"run", "--help"}).out, Muster({"help", "run"}).out);
+}
+
+TEST(MusterTest, WhatCannotBeWrittenIsNoSuccess) {
+  for (const char* arguments : {"--version", "help", "doctor", "run -n 1 -- echo hello"}) {
+    const Result result = Muster(absl::StrSplit(arguments, ' '), "/dev/full");
+    EXPECT_EQ(result.code, 1) << arguments;
+    EXPECT_THAT(result.errors, HasSubstr("cannot write")) << arguments;
+    EXPECT_THAT(result.errors, HasSubstr("No space left on device")) << arguments;
+  }
 }
 
 TEST(MusterTest, AnUnknownCommandIsNamedWithThoseThatAre) {

@@ -47,8 +47,9 @@ end: ranks have 10 s, a second signal kills. SIGUSR1 and SIGUSR2 are passed on a
   --timeout DURATION  ends the job as a failure when it takes longer (90s, 5m, 1h30m)
 
 Exit code: 0; the first failing rank's code, or 128 + the signal that killed it; 128 + the signal
-that stopped muster; 124 after a timeout; 127 when PROGRAM is not found, 126 when it cannot be
-executed, 125 when the system gave too little, 2 for wrong arguments.
+that stopped muster; 124 after a timeout; 1 when the output cannot be written; 127 when PROGRAM is
+not found, 126 when it cannot be executed, 125 when the system gave too little, 2 for wrong
+arguments.
 )";
 
 // For the last lines to find a reader.
