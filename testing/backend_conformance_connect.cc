@@ -215,8 +215,9 @@ absl::Status CancellationEndsConnect(World& world) {
   world.cancellation(0).Cancel(cause);
   result = waiting.Result(world.bound());
   if (!result.has_value()) return Broken("Connect did not return when it was cancelled");
-  if (*result != cause)
+  if (*result != cause) {
     return Broken("a Connect cancelled while it waits gave ", result->ToString());
+  }
   return absl::OkStatus();
 }
 
@@ -286,8 +287,9 @@ absl::Status CancellationEndsTheWaitForAPeer(World& world) {
   std::optional<absl::Status> result = calls.back().Result(world.bound());
   if (!result.has_value()) return Broken("Connect did not return when its store failed");
   if (result->ok()) return Broken("Connect succeeded with a store that failed");
-  for (int rank = 0; rank < last; ++rank)
+  for (int rank = 0; rank < last; ++rank) {
     calls[static_cast<size_t>(rank)].LetItBlock(world.bound());
+  }
   for (int rank = 0; rank < last; ++rank) world.cancellation(rank).Cancel(cause);
   for (int rank = 0; rank < last; ++rank) {
     result = calls[static_cast<size_t>(rank)].Result(world.bound());

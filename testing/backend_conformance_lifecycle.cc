@@ -269,8 +269,9 @@ absl::Status AbortFromManyThreads(World& world) {
     }));
   }
   for (Call& abort : aborts) {
-    if (!abort.Result(world.bound()).has_value())
+    if (!abort.Result(world.bound()).has_value()) {
       return Broken("one of many Aborts did not return");
+    }
   }
   const std::optional<absl::Status> result = blocked.Result(world.bound());
   if (!result.has_value()) return Broken("many Aborts at once did not wake a blocked operation");

@@ -92,8 +92,9 @@ void PrintTail(const std::string& path, absl::string_view name, size_t lines_sho
     if (lines.size() > lines_shown) lines.pop_front();
   }
   std::cout << "--- " << name;
-  if (count > lines.size())
+  if (count > lines.size()) {
     std::cout << ", the last " << lines.size() << " of " << count << " lines";
+  }
   std::cout << "\n";
   for (const std::string& line : lines) std::cout << line << "\n";
 }

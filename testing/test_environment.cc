@@ -27,8 +27,9 @@ std::optional<int> ParseNumber(absl::string_view text, int low, int high) {
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return absl::ascii_isdigit(c);
   });
-  if (!digits || !absl::SimpleAtoi(text, &value) || value < low || value > high)
+  if (!digits || !absl::SimpleAtoi(text, &value) || value < low || value > high) {
     return std::nullopt;
+  }
   return value;
 }
 

@@ -78,8 +78,9 @@ void DistributedSampler::SetEpoch(int64_t epoch) {
   if (options_.remainder == Remainder::kPad) entries = (size + world - 1) / world * world;
   if (options_.remainder == Remainder::kDrop) entries = size / world * world;
   indices_.clear();
-  for (int64_t i = options_.rank; i < entries; i += world)
+  for (int64_t i = options_.rank; i < entries; i += world) {
     indices_.push_back(permutation_[i % size]);
+  }
 }
 
 int64_t DistributedSampler::batches(int64_t batch_size) const {

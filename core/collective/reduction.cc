@@ -42,14 +42,14 @@ struct Product {
 struct Min {
   template <class T>
   T operator()(T a, T b) const {
-    return (b < a || b != b) ? b : a;
+    return (b < a || b != b) ? b : a;  // NOLINT(misc-redundant-expression)
   }
 };
 
 struct Max {
   template <class T>
   T operator()(T a, T b) const {
-    return (b > a || b != b) ? b : a;
+    return (b > a || b != b) ? b : a;  // NOLINT(misc-redundant-expression)
   }
 };
 

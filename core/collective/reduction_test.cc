@@ -96,8 +96,9 @@ TYPED_TEST(ReductionOfTypeTest, EveryOperationGivesWhatItsDefinitionGives) {
       }
       std::vector<T> out(count);
       accumulator.Finish(out.data(), 4);
-      if (op == ReduceOp::kAverage)
+      if (op == ReduceOp::kAverage) {
         DivideBy(pairwise.data(), static_cast<int64_t>(count), dtype, 4);
+      }
       for (size_t i = 0; i < count; ++i) {
         const std::string what = absl::StrCat(Name(op), " of ", Name(dtype), " at ", i);
         ASSERT_EQ(Value(out[i]), Expected(inputs, i, op)) << what;

@@ -86,8 +86,9 @@ class Armory {
 
   absl::Status ArmOnce(absl::string_view text) {
     absl::StatusOr<std::vector<FaultSpec>> specs = ParseFaults(text);
-    if (!specs.ok())
+    if (!specs.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("MUSTER_FAULTS: ", specs.status().message()));
+    }
     {
       absl::MutexLock lock(&mutex_);
       if (environment_.has_value()) {

@@ -53,20 +53,23 @@ class Parser {
       fault.action = candidate;
       known = true;
     }
-    if (!known)
+    if (!known) {
       return InText(absl::StrCat("unknown action \"", action,
                                  "\": expected fail, crash, exit, stop or delay"));
+    }
     std::set<std::string> seen;
     if (Consume('(') && !Consume(')')) {
       do {
         const std::string name(Word());
-        if (!seen.insert(name).second)
+        if (!seen.insert(name).second) {
           return InText(absl::StrCat("argument ", name, " is given twice"));
-        if (!Consume('='))
+        }
+        if (!Consume('=')) {
           return Expected(absl::StrCat("\"=\" and a value after argument \"", name, "\""));
+        }
         absl::StatusOr<std::string> value = Value();
         if (!value.ok()) return value.status();
-        const absl::Status set = SetArgument(name, *value, &fault);
+        absl::Status set = SetArgument(name, *value, &fault);
         if (!set.ok()) return set;
       } while (Consume(','));
       if (!Consume(')')) return Expected("\",\" or \")\" after an argument");
@@ -84,8 +87,9 @@ class Parser {
       int64_t parsed = 0;
       const bool digits =
           !value.empty() && absl::ascii_isdigit(static_cast<unsigned char>(value[0]));
-      if (digits && absl::SimpleAtoi(value, &parsed) && parsed >= low && parsed <= high)
+      if (digits && absl::SimpleAtoi(value, &parsed) && parsed >= low && parsed <= high) {
         return parsed;
+      }
       return InText(absl::StrCat(name, " is \"", absl::CHexEscape(value),
                                  "\": expected a whole number from ", low, " to ", high));
     };
@@ -162,9 +166,10 @@ class Parser {
       if (c == '\\') {
         if (++i == rest_.size()) break;
         c = rest_[i];
-        if (c != '"' && c != '\\')
+        if (c != '"' && c != '\\') {
           return InText(
               absl::StrCat("unknown escape \\", std::string(1, c), ": expected \\\" or \\\\"));
+        }
       }
       value.push_back(c);
     }
@@ -179,8 +184,9 @@ class Parser {
   }
 
   void SkipSpaces() {
-    while (!rest_.empty() && absl::ascii_isspace(static_cast<unsigned char>(rest_[0])))
+    while (!rest_.empty() && absl::ascii_isspace(static_cast<unsigned char>(rest_[0]))) {
       rest_.remove_prefix(1);
+    }
   }
 
   absl::Status Expected(absl::string_view what) const {

@@ -92,8 +92,9 @@ absl::StatusOr<std::string> GroupConnectStore::Get(absl::string_view key, absl::
         return;
       }
       for (WatchEvent& event : *events) {
-        if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted)
+        if (event.kind == WatchEvent::Kind::kPut && event.entry.key == wanted) {
           pending->Finish(std::move(event.entry.value));
+        }
       }
     });
   });

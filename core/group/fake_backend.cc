@@ -21,8 +21,9 @@ class FakeCommunicator final : public Communicator {
 
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
                          const OperationOptions& options) override {
-    if (in.dtype != DataType::kF32 || op != ReduceOp::kSum)
+    if (in.dtype != DataType::kF32 || op != ReduceOp::kSum) {
       return absl::UnimplementedError("the fake only sums f32");
+    }
     return Meet(static_cast<const float*>(in.data), static_cast<float*>(out.data), in.count,
                 options.deadline);
   }

@@ -159,8 +159,9 @@ TEST(GroupPoolTest, AConnectThatNeverReturnsIsCancelledWhenAnotherRankFails) {
   job.world().rules[0].connect_blocks = true;
   job.world().rules[1].connect_error = absl::InternalError("broken");
   auto failed = job.AcquireAll(TestJob::Spec());
-  for (auto& lease : failed)
+  for (auto& lease : failed) {
     EXPECT_THAT(std::string(lease.status().message()), HasSubstr("rank 1 could not connect"));
+  }
 }
 
 TEST(GroupPoolTest, ARankLostDuringTheSetUpIsTheCauseOnTheOthers) {
@@ -169,8 +170,9 @@ TEST(GroupPoolTest, ARankLostDuringTheSetUpIsTheCauseOnTheOthers) {
   absl::Status result;
   std::thread rank0([&] { result = job.pool(0).Acquire(TestJob::Spec()).status(); });
   std::thread rank1([&] { job.pool(1).Acquire(TestJob::Spec()).status().IgnoreError(); });
-  while (job.pool(0).LiveGroups().empty() || job.pool(0).LiveGroups()[0].generation == 0)
+  while (job.pool(0).LiveGroups().empty() || job.pool(0).LiveGroups()[0].generation == 0) {
     std::this_thread::yield();
+  }
   job.server().DeclareLost(1, "killed by signal 9");
   rank0.join();
   rank1.join();

@@ -35,7 +35,7 @@ void GroupRuntime::Do(action::Finalize& action) {
   }
   RunOnHelper(
       "Finalize",
-      [this, communicator = std::move(communicator), deadline = action.deadline]() mutable {
+      [communicator = std::move(communicator), deadline = action.deadline]() mutable {
         absl::Status status = communicator->Finalize(deadline);
         communicator.reset();
         return status;

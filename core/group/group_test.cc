@@ -94,8 +94,9 @@ TEST_F(GroupTest, AsynchronousOperationsRunInTheOrderOfCallsAndABlockingOneWaits
   job_->OnEachRank([&](int rank) {
     float value = 1;
     std::vector<Work> works;
-    for (int i = 0; i < 10; ++i)
+    for (int i = 0; i < 10; ++i) {
       works.push_back(leases_[rank]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum));
+    }
     float last = 1;
     EXPECT_TRUE(leases_[rank]->AllReduce(Buffer::Of(last), ReduceOp::kSum).ok());
     for (Work& work : works) {
@@ -246,8 +247,9 @@ TEST_F(GroupTest, AFinalizeThatFailsIsTheResultOfCloseThere) {
 TEST_F(GroupTest, CloseFromManyThreadsHasOneEffectAndOneResult) {
   Start(2);
   std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] { EXPECT_TRUE(leases_[i % 2].Close().ok()); });
+  }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(job_->pool(0).statistics().groups_destroyed, 1);
 }
@@ -347,8 +349,9 @@ TEST_F(GroupTest, ALostRankIsNamedInThePendingAndInEveryLaterOperation) {
   Start(3);
   std::vector<absl::Status> pending(2);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank)
+  for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] { pending[rank] = AllReduce(leases_[rank]); });
+  }
   job_->world().WaitForOperations(2);
   job_->server().DeclareLost(2, "killed by signal 9");
   for (std::thread& thread : threads) thread.join();

@@ -53,8 +53,9 @@ void OperationGate::Leave(const Ticket& ticket) {
                                       [&](const Entered& e) { return e.id == ticket.id; });
     if (entered != inside_.end()) inside_.erase(entered);
     completed_ = std::max(completed_, ticket.number);
-    if (draining_ && inside_.empty() && completed_ >= limit_)
+    if (draining_ && inside_.empty() && completed_ >= limit_) {
       drained = std::exchange(drained_, nullptr);
+    }
     completed = completed_;
   }
   if (drained) drained(completed);

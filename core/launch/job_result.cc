@@ -25,8 +25,9 @@ std::string Join(const std::vector<std::string>& items) {
 
 std::string HowItEnded(const RankResult& rank) {
   if (!rank.exit.has_value()) return "is stuck in the kernel and survives SIGKILL";
-  if (rank.signalled != 0)
+  if (rank.signalled != 0) {
     return absl::StrCat("ended by muster (", SignalName(rank.signalled), ")");
+  }
   return rank.exit->ToString();
 }
 
@@ -86,8 +87,9 @@ std::vector<std::string> JobResult::Report() const {
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const bool first = first_failed.has_value() && static_cast<size_t>(*first_failed) == rank;
     const bool well = ranks[rank].exit.has_value() && ranks[rank].exit->ok();
-    if (!first && !well)
+    if (!first && !well) {
       others.push_back(absl::StrCat("rank ", rank, " ", HowItEnded(ranks[rank])));
+    }
   }
   if (interrupted_by != 0) {
     lines.push_back(absl::StrCat("stopped by ", SignalName(interrupted_by), " after ",

@@ -131,9 +131,10 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const Spec& spec
   if (error != 0) {
     waitpid(pid, nullptr, 0);
     std::string hint;
-    if (error == ENOEXEC)
+    if (error == ENOEXEC) {
       hint =
           ": expected a binary of this machine, or a script whose first line names its interpreter";
+    }
     if (error == ENOENT) hint = " (the interpreter that it names is missing)";
     if (error == E2BIG) hint = " (its arguments and environment are too long)";
     return absl::PermissionDeniedError(

@@ -30,8 +30,9 @@ std::string Disagreement(const std::string& field, absl::Span<const Introduction
   }
   if (ranks_by_value.size() < 2) return "";
   std::vector<std::pair<std::vector<int>, std::string>> parts;  // in the order of ranks
-  for (auto& [value, ranks] : ranks_by_value)
+  for (auto& [value, ranks] : ranks_by_value) {
     parts.push_back({ranks, absl::StrCat(value, " on ", DescribeRanks(ranks))});
+  }
   std::sort(parts.begin(), parts.end());
   return absl::StrCat(field, " is ",
                       absl::StrJoin(parts, " and ", [](std::string* out, const auto& part) {
@@ -64,8 +65,9 @@ absl::Status CheckRefusals(absl::Span<const Introduction> introductions) {
   if (same) return introductions[0].refusal;
   for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
     const absl::Status& refusal = introductions[rank].refusal;
-    if (!refusal.ok())
+    if (!refusal.ok()) {
       return absl::Status(refusal.code(), absl::StrCat("rank ", rank, ": ", refusal.message()));
+    }
   }
   return absl::OkStatus();
 }
@@ -78,8 +80,9 @@ bool Offers(const Introduction& introduction, const std::string& backend) {
 absl::StatusOr<std::string> ResolveBackend(absl::string_view name,
                                            absl::Span<const Introduction> introductions) {
   const auto wanted = introductions[0].identity.find(std::string(kBackendField));
-  if (wanted == introductions[0].identity.end())
+  if (wanted == introductions[0].identity.end()) {
     return absl::InternalError("an introduction names no backend");
+  }
   if (wanted->second != kAuto) return wanted->second;
   for (const std::string& candidate : introductions[0].offers) {
     if (std::all_of(introductions.begin(), introductions.end(),
@@ -140,8 +143,9 @@ absl::StatusOr<Introduction> Introduction::Decode(absl::string_view text) {
   }
   introduction.known_generation =
       fields.IntUpTo("known_generation", std::numeric_limits<int64_t>::max() - 1);
-  if (fields.Has("refusal"))
+  if (fields.Has("refusal")) {
     introduction.refusal = lifecycle_internal::StatusFromJson(fields, "refusal");
+  }
   if (!fields.status().ok()) return fields.status();
   return introduction;
 }

@@ -282,8 +282,9 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
       FailNow(now, vote.status(), Certainty::kCause);
       return Finish();
     }
-    if (!vote->holders.empty())
+    if (!vote->holders.empty()) {
       refusals.push_back(absl::StrCat("rank ", rank, " (", vote->holders, ")"));
+    }
   }
   if (refusals.empty()) {
     AgreeToClose(now);
@@ -309,8 +310,9 @@ Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAnd
   if (IsTerminal(state())) return Finish();
   absl::StatusOr<GroupRecord> current =
       result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
-  if (result.ok() && result->current.revision != 0)
+  if (result.ok() && result->current.revision != 0) {
     current = GroupRecord::Decode(result->current.value);
+  }
   if (!current.ok()) {
     FailNow(
         now,
@@ -327,15 +329,17 @@ Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAnd
 }
 
 Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
-  if (session.rank == options_.rank || session.rank < 0 || session.rank >= options_.size)
+  if (session.rank == options_.rank || session.rank < 0 || session.rank >= options_.size) {
     return Finish();
+  }
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
   switch (state()) {
     case GroupState::kRendezvous:
       // Nobody knows yet which incarnation will come. One that died will not; one that left in good
       // order may be the last pool of a process that is about to come with its next one.
-      if (session.liveness == SessionRecord::Liveness::kLost)
+      if (session.liveness == SessionRecord::Liveness::kLost) {
         FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
+      }
       break;
     case GroupState::kConnecting:
     case GroupState::kReady:
@@ -395,8 +399,9 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   if (IsTerminal(state())) return;
   if (state() == GroupState::kAborting) {
     // A cause that comes while a suspicion is held takes its place.
-    if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion)
+    if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion) {
       return;
+    }
     candidate_ = std::move(why);
     certainty_ = Certainty::kCause;
     suspicion_until_ = absl::InfiniteFuture();

@@ -20,8 +20,9 @@ void GroupProtocol::HandleIntent(absl::Time now) {
   if (intent.kind == CloseIntent::Kind::kClose) {
     const std::optional<CloseIntent> ours =
         std::exchange(want_intent_, std::nullopt);  // whoever asked first, the group closes
-    if (ours.has_value() && ours->kind == CloseIntent::Kind::kClose)
+    if (ours.has_value() && ours->kind == CloseIntent::Kind::kClose) {
       CheckSameWork(now, ours->sequence);
+    }
     if (state() == GroupState::kAborting) return;
     if (state() == GroupState::kReady) {
       // The one who closes may have more patience than is usual: the others' must last as long.
@@ -35,8 +36,9 @@ void GroupProtocol::HandleIntent(absl::Time now) {
   } else if (state() == GroupState::kDraining) {
     VoteWhenDrained();  // it closes here anyway: nobody holds on to it
   } else {
-    if (want_intent_.has_value() && want_intent_->kind == CloseIntent::Kind::kReplace)
+    if (want_intent_.has_value() && want_intent_->kind == CloseIntent::Kind::kReplace) {
       want_intent_.reset();
+    }
     close_by_ = now + options_.close_timeout;
     Do(action::AskHolders{});
   }
@@ -44,8 +46,9 @@ void GroupProtocol::HandleIntent(absl::Time now) {
 
 void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
   if (record_.generation != generation() || !record_.intent.has_value() ||
-      issued >= record_.intent->sequence)
+      issued >= record_.intent->sequence) {
     return;
+  }
   FailNow(now,
           absl::FailedPreconditionError(absl::StrCat(
               record_.intent->ClosedBy(), " and rank ", options_.rank, " closed after #", issued,
@@ -54,8 +57,9 @@ void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
 }
 
 void GroupProtocol::VoteWhenDrained() {
-  if (state() == GroupState::kDraining && drained_ && voting_ && pending_gather_.empty())
+  if (state() == GroupState::kDraining && drained_ && voting_ && pending_gather_.empty()) {
     SendVote("");
+  }
 }
 
 void GroupProtocol::SendVote(const std::string& holders) {
@@ -123,8 +127,8 @@ void GroupProtocol::HandleRecord(absl::Time now) {
 // there and comes here again.
 void GroupProtocol::Reconcile() {
   if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || Superseded()) return;
-  if (record_.generation == generation() && !record_.cause.ok())
-    return;  // the first cause is everybody's
+  // The first cause is everybody's.
+  if (record_.generation == generation() && !record_.cause.ok()) return;
   GroupRecord next = record_;
   if (record_.generation < generation()) {
     next = GroupRecord();

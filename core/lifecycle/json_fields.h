@@ -58,8 +58,9 @@ class JsonFields {
   uint64_t Unsigned(const char* name) {
     const nlohmann::json* field = Find(name);
     if (field == nullptr) return 0;
-    if (!field->is_number_unsigned())
+    if (!field->is_number_unsigned()) {
       return Fail(absl::StrCat("'", name, "' is not an unsigned integer")), 0;
+    }
     return field->get<uint64_t>();
   }
   std::string String(const char* name) {
@@ -70,14 +71,16 @@ class JsonFields {
   }
   nlohmann::json Array(const char* name) {
     const nlohmann::json* field = Find(name);
-    if (field == nullptr || field->is_array())
+    if (field == nullptr || field->is_array()) {
       return field == nullptr ? nlohmann::json::array() : *field;
+    }
     return Fail(absl::StrCat("'", name, "' is not an array")), nlohmann::json::array();
   }
   nlohmann::json Object(const char* name) {
     const nlohmann::json* field = Find(name);
-    if (field == nullptr || field->is_object())
+    if (field == nullptr || field->is_object()) {
       return field == nullptr ? nlohmann::json::object() : *field;
+    }
     return Fail(absl::StrCat("'", name, "' is not an object")), nlohmann::json::object();
   }
 
@@ -111,8 +114,8 @@ inline std::string Dump(const nlohmann::json& json) {
 // fails with a book must not be kept from telling the others.
 inline constexpr size_t kMaxTextBytes = 4096;
 inline std::string Bounded(absl::string_view text) {
-  if (text.size() <= kMaxTextBytes + 64)
-    return std::string(text);  // room for our own note: cut once, not twice
+  // With room for our own note: cut once, not twice.
+  if (text.size() <= kMaxTextBytes + 64) return std::string(text);
   return absl::StrCat(text.substr(0, kMaxTextBytes), "... (", text.size(), " bytes)");
 }
 

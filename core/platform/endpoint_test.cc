@@ -47,8 +47,9 @@ TEST(EndpointTest, ANumberIsDigitsWithinItsBound) {
   EXPECT_EQ(ParseDigits("0", 7), 0);
   EXPECT_EQ(ParseDigits("007", 7), 7);
   for (const char* text :
-       {"", " ", "8", " 1", "1 ", "+1", "-0", "1.0", "0x1", "18446744073709551617"})
+       {"", " ", "8", " 1", "1 ", "+1", "-0", "1.0", "0x1", "18446744073709551617"}) {
     EXPECT_FALSE(ParseDigits(text, 7).has_value()) << text;
+  }
 }
 
 }  // namespace

@@ -148,8 +148,9 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (text.size() > kMaxTokenBytes) return bad("which is longer");
   for (const char c : text) {
     // The content itself is a secret and stays out of the message.
-    if (!absl::ascii_isgraph(static_cast<unsigned char>(c)))
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
       return bad("which holds a space or an unprintable character");
+    }
   }
   return text;
 }
@@ -214,8 +215,9 @@ absl::StatusOr<World> FromMusterRun(const Environment& environment, absl::string
 absl::Status RefuseAgentStore(const Environment& environment) {
   const std::optional<std::string> agent_store = environment.Get("TORCHELASTIC_USE_AGENT_STORE");
   const std::optional<std::string> run_id = environment.Get("TORCHELASTIC_RUN_ID");
-  if (agent_store == "False" || (!agent_store.has_value() && !run_id.has_value()))
+  if (agent_store == "False" || (!agent_store.has_value() && !run_id.has_value())) {
     return absl::OkStatus();
+  }
   return absl::UnimplementedError(absl::StrCat(
       agent_store.has_value() ? absl::StrCat("TORCHELASTIC_USE_AGENT_STORE is ", Seen(*agent_store))
                               : absl::StrCat("TORCHELASTIC_RUN_ID is ", Seen(*run_id)),
@@ -296,10 +298,12 @@ absl::Status World::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("world: ", field, " is ", value, ": expected ", form));
   };
-  if (size < 1 || size > kMaxWorldSize)
+  if (size < 1 || size > kMaxWorldSize) {
     return bad("size", size, absl::StrCat("1 to ", kMaxWorldSize));
-  if (rank < 0 || rank >= size)
+  }
+  if (rank < 0 || rank >= size) {
     return bad("rank", rank, absl::StrCat("0 to ", size - 1, ", since size is ", size));
+  }
   if (local_size < 1 || local_size > size) {
     return bad("local_size", local_size, absl::StrCat("1 to ", size, ", since size is ", size));
   }
@@ -308,14 +312,17 @@ absl::Status World::Validate() const {
                absl::StrCat("0 to ", local_size - 1, ", since local_size is ", local_size));
   }
   constexpr absl::string_view kEndpoint = "host:port, such as 127.0.0.1:41231";
-  if (size == 1 && !store_address.empty())
+  if (size == 1 && !store_address.empty()) {
     return bad("store_address", Seen(store_address), "none, since size is 1");
-  if (size > 1 && !IsReachable(store_address))
+  }
+  if (size > 1 && !IsReachable(store_address)) {
     return bad("store_address", Seen(store_address), kEndpoint);
+  }
   if (!serve_address.empty()) {
-    if (rank != 0)
+    if (rank != 0) {
       return bad("serve_address", Seen(serve_address),
                  absl::StrCat("none, since only rank 0 serves and this is rank ", rank));
+    }
     if (size == 1) return bad("serve_address", Seen(serve_address), "none, since size is 1");
     if (!IsReachable(serve_address)) return bad("serve_address", Seen(serve_address), kEndpoint);
   }

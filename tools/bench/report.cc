@@ -98,8 +98,9 @@ std::string Report::Table() const {
   }
   absl::StrAppend(&table,
                   "\nratios of medians (X : Y 0.5 means that X takes half the time of Y)\n");
-  for (const auto& [name, ratio] : ratios_)
+  for (const auto& [name, ratio] : ratios_) {
     absl::StrAppendFormat(&table, "  %-70s %8.3f\n", name, ratio);
+  }
   return table;
 }
 

@@ -147,8 +147,9 @@ int Run(CommandContext& context) {
   absl::StatusOr<JobResult> result = RunJob(job);
   if (!result.ok()) {
     *context.errors << "muster run: " << result.status().message();
-    if (!in_users_folder.empty() && !found_there && absl::IsNotFound(result.status()))
+    if (!in_users_folder.empty() && !found_there && absl::IsNotFound(result.status())) {
       *context.errors << "; nor is it " << in_users_folder << " (" << kUsersFolder << ")";
+    }
     *context.errors << "\n";
     return ExitCodeOfLaunchError(result.status());
   }

@@ -38,20 +38,23 @@ Attempt::Attempt(World* world, Host* host, Introduction introduction, int rank, 
 }
 
 void Attempt::Input(absl::string_view what, const std::function<Actions()>& step) {
-  if (executing_)
+  if (executing_) {
     world_->checker.Violate(absl::StrCat("an input while actions are executed: ", what));
+  }
   executing_ = true;
   const Actions actions = step();
   ++world_->checker.tally().steps;
   life_.generation = protocol_.generation();
-  if (world_->journal.enabled())
+  if (world_->journal.enabled()) {
     world_->journal.Write(now(), life_.rank, absl::StrCat("#", life_.number, " ", what), actions);
+  }
   for (const Action& action : actions) {
     std::visit([this](const auto& alternative) { Do(alternative); }, action);
   }
   executing_ = false;
-  if (protocol_.state() != life_.state)
+  if (protocol_.state() != life_.state) {
     world_->checker.Violate("a state was entered without an action");
+  }
 }
 
 std::function<void()> Attempt::Later(std::function<void(Attempt&)> step) {
@@ -98,17 +101,21 @@ void Attempt::Plan() {
   const absl::Duration most = world_->scenario.setup_timeout;
   Random& random = world_->random;
   if (world_->Trouble(10)) Abort("before the start");
-  if (world_->Trouble(80))
+  if (world_->Trouble(80)) {
     After(random.Between(absl::ZeroDuration(), most),
           [](Attempt& self) { self.Abort("at some moment"); });
-  if (world_->Trouble(80))
+  }
+  if (world_->Trouble(80)) {
     After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)),
           [](Attempt& self) { self.Abort("early"); });
-  if (world_->Trouble(100))
+  }
+  if (world_->Trouble(100)) {
     After(random.Between(absl::ZeroDuration(), most), [](Attempt& self) { self.Close(); });
-  if (world_->Trouble(60))
+  }
+  if (world_->Trouble(60)) {
     After(random.Between(absl::ZeroDuration(), absl::Milliseconds(60)),
           [](Attempt& self) { self.Close(); });
+  }
 }
 
 bool Attempt::MayWork(int64_t number) const {

@@ -34,8 +34,9 @@ void Tally::Add(const Tally& other) {
 void Checker::OnRecord(Revision revision, const GroupRecord& record) {
   const auto [known, is_new] = records_.emplace(revision, record.Encode());
   if (!is_new) {
-    if (known->second != record.Encode())
+    if (known->second != record.Encode()) {
       Violate(absl::StrCat("L8: two records with revision ", revision));
+    }
     return;
   }
   // L8, and one order of events for all: judged over the revisions, in whatever order ranks hear of
@@ -76,8 +77,9 @@ void Checker::OnConnect(const Life& life, const Agreement& agreement) {
 
 void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
   if (IsTerminal(life.state)) Violate(absl::StrCat("L5: a second end (", Who(life), ")"));
-  if (enter.from != life.state)
+  if (enter.from != life.state) {
     Violate(absl::StrCat("a transition from ", Name(enter.from), " (", Who(life), ")"));
+  }
   if (enter.to != life.state) {
     life.entered = now;
     life.paused = absl::ZeroDuration();
@@ -110,13 +112,15 @@ void Checker::OnCause(Life& life, const absl::Status& cause) {
 }
 
 void Checker::OnBackendAborted(Life& life) {
-  if (++life.aborts > 1)
+  if (++life.aborts > 1) {
     Violate(absl::StrCat("L5: the backend was aborted twice (", Who(life), ")"));
+  }
 }
 
 void Checker::OnFinalized(Life& life) {
-  if (++life.finalizations > 1)
+  if (++life.finalizations > 1) {
     Violate(absl::StrCat("L5: the backend was finalized twice (", Who(life), ")"));
+  }
   if (life.aborts > 0) Violate(absl::StrCat("L5: finalized after the abort (", Who(life), ")"));
 }
 
@@ -193,9 +197,10 @@ void Checker::CheckBounds(const Life& life, absl::Time now) {
     default:
       break;
   }
-  if (here > bound)
+  if (here > bound) {
     Violate(
         absl::StrCat("L1: for ", absl::FormatDuration(here), " in one state (", Who(life), ")"));
+  }
 }
 
 void Checker::CheckCauses() {
@@ -213,8 +218,9 @@ void Checker::CheckCauses() {
     // cause of its own. Before the ranks have met they share no generation. A rank that was stopped
     // longer than its bounds allow reports what it knew.
     if (life.generation == 0 || life.state != GroupState::kAborted || life.was_closing ||
-        life.lost_store || life.was_paused)
+        life.lost_store || life.was_paused) {
       continue;
+    }
     if (scenario_.rough) continue;
     const std::string cause = Describe(*life.cause);
     causes[life.generation].emplace(cause, Who(life));

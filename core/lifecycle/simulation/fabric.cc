@@ -41,9 +41,10 @@ bool Fabric::HasGone(const Communicator& communicator, int* rank) const {
 void Fabric::Connect(const std::string& group, int rank, int size, absl::Time deadline, Done done) {
   Communicator& communicator = At(group, size);
   if (Trouble(10)) return;  // never answers, whatever the deadline
-  if (Trouble(20))
+  if (Trouble(20)) {
     return After(deadline - executor_->Now(), std::move(done),
                  absl::DeadlineExceededError("no answer from rank 0"));
+  }
   if (Trouble(20)) return After(Delay(), std::move(done), absl::InternalError("no device"));
   int gone = 0;
   if (HasGone(communicator, &gone)) return After(Delay(), std::move(done), LostContact(gone));
@@ -78,8 +79,9 @@ void Fabric::Work(const std::string& group, int rank, int64_t number, Done done)
 
 void Fabric::Finalize(const std::string&, int, Done done) {
   if (Trouble(15)) return;
-  if (Trouble(15))
+  if (Trouble(15)) {
     return After(Delay(), std::move(done), absl::InternalError("its socket was reset"));
+  }
   const absl::Duration slow =
       Trouble(30) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout)
                   : absl::ZeroDuration();
@@ -113,8 +115,8 @@ void Fabric::Vanish(const std::string& group, int rank) {
   const auto found = communicators_.find(group);
   if (found == communicators_.end()) return;
   found->second.gone[rank] = true;
-  if (random_->Chance(70))
-    FailWaiting(found->second, rank);  // else a host without power: only time tells
+  // Else a host without power: only time tells.
+  if (random_->Chance(70)) FailWaiting(found->second, rank);
 }
 
 }  // namespace muster::simulation

@@ -55,8 +55,9 @@ void Process::Run(std::function<void()> step) {
 void Process::After(absl::Duration delay, std::function<void(Process&)> step) {
   world_->executor.PostAt(world_->executor.Now() + delay,
                           [weak = weak_from_this(), step = std::move(step)] {
-                            if (auto self = weak.lock())
+                            if (auto self = weak.lock()) {
                               self->Run([raw = self.get(), step] { step(*raw); });
+                            }
                           });
 }
 
@@ -204,8 +205,9 @@ Introduction Process::Introduce() {
   introduction.pid = 1;
   introduction.identity["backend"] = world_->Trouble(20) ? "reference" : "gloo";
   introduction.offers = {"gloo", "reference"};
-  if (world_->Trouble(20))
+  if (world_->Trouble(20)) {
     introduction.refusal = absl::NotFoundError("no backend 'gloo' is linked in");
+  }
   return introduction;
 }
 
@@ -215,11 +217,13 @@ void Process::NextAttempt() {
                                            static_cast<int>(attempts_.size()) + 1);
   attempts_.push_back(attempt);
   current_ = attempt.get();
-  if (record_.has_value() && world_->mutation != Mutation::kForgetGenerations)
+  if (record_.has_value() && world_->mutation != Mutation::kForgetGenerations) {
     current_->OnRecord(record_revision_, *record_);
+  }
   current_->Start();
-  for (const auto& [rank, session] : std::map<int, SessionRecord>(sessions_))
+  for (const auto& [rank, session] : std::map<int, SessionRecord>(sessions_)) {
     current_->OnSession(session);
+  }
 }
 
 void Process::OnTerminal() {

@@ -35,9 +35,10 @@ class Job {
     Calm();
     const absl::Time calm = world_.executor.Now();
     RunUntil(calm + RecoveryBound(), [this] { return recovered_; });
-    if (!recovered_)
+    if (!recovered_) {
       world_.checker.Violate(
           "L7: nothing goes wrong any more, and still no group works on all ranks");
+    }
     world_.checker.tally().slowest_recovery = world_.executor.Now() - calm;
 
     world_.over = true;
@@ -99,8 +100,9 @@ class Job {
     for (const auto& process : ranks_) {
       if (process != nullptr) process->CheckBounds();
       // A process without a store is of no use to anybody: another one takes its place.
-      if (process != nullptr && !process->dead() && process->spent() && !world_.over)
+      if (process != nullptr && !process->dead() && process->spent() && !world_.over) {
         Replace(*process);
+      }
     }
     Later(absl::Milliseconds(20), [this] { Watch(); });
   }
