@@ -30,8 +30,9 @@ absl::string_view Word(LearningRateSchedule schedule) {
 
 std::string Describe(absl::string_view label, const EpochResult& result) {
   std::string text = absl::StrCat(label, ": ", result.training.ToString());
-  if (result.validation.has_value())
+  if (result.validation.has_value()) {
     absl::StrAppend(&text, ", validation ", result.validation->ToString());
+  }
   absl::StrAppendFormat(&text, ", %.0f samples/s, %.1f s", result.samples_per_second,
                         absl::ToDoubleSeconds(result.duration));
   return text;
