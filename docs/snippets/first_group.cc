@@ -10,32 +10,33 @@
 #include "absl/types/span.h"
 #include "muster/core/group.h"
 
-absl::Status AverageOverRanks(absl::Span<float> gradients) {
-  // Finds out who started us. There is no global pool: this one lives here.
-  absl::StatusOr<std::unique_ptr<muster::GroupPool>> pool = muster::GroupPool::FromEnvironment();
-  if (!pool.ok()) return pool.status();
-
+absl::Status AverageOverRanks(muster::GroupPool& pool, absl::Span<float> gradients) {
   muster::GroupSpec spec;
   spec.name = "train";
   spec.operation_timeout = absl::Minutes(2);
-  absl::StatusOr<muster::GroupLease> group = (*pool)->Acquire(spec);
-  if (!group.ok()) return group.status();
+  // The first time all ranks make the group; afterwards they get it again, without a message.
+  absl::StatusOr<muster::GroupLease> lease = pool.Acquire(spec);
+  if (!lease.ok()) return lease.status();
+  // An error is the same cause on every rank. The lease ends here, the group with its pool.
+  return (*lease)->AllReduce(muster::Buffer::Of(gradients), muster::ReduceOp::kAverage);
+}
 
-  absl::Status status =
-      (*group)->AllReduce(muster::Buffer::Of(gradients), muster::ReduceOp::kAverage);
-  if (!status.ok()) return status;  // the same cause on every rank
-
-  return group->Close();  // on every rank; or let the destructors do it, within their bounds
+int Fail(const absl::Status& status) {
+  std::cerr << "first_group: " << status << "\n";
+  return 1;
 }
 
 int main() {
   absl::InitializeLog();
+  // Finds out who started us. There is no global pool: this one lives here.
+  absl::StatusOr<std::unique_ptr<muster::GroupPool>> pool = muster::GroupPool::FromEnvironment();
+  if (!pool.ok()) return Fail(pool.status());
+
   std::vector<float> gradients = {1, 2};
-  const absl::Status status = AverageOverRanks(absl::MakeSpan(gradients));
-  if (!status.ok()) {
-    std::cerr << "first_group: " << status << "\n";
-    return 1;
-  }
+  absl::Status status = AverageOverRanks(**pool, absl::MakeSpan(gradients));
+  if (!status.ok()) return Fail(status);
   std::cout << "average: " << gradients[0] << ", " << gradients[1] << "\n";
-  return 0;
+
+  status = (*pool)->Close();  // says what became of it; the destructor would close it, too
+  return status.ok() ? 0 : Fail(status);
 }
