@@ -167,7 +167,7 @@ TEST_F(GroupResidueTest, ADeviceWithResidueGetsNoNewGroupUntilItIsGivenBack) {
     spec.name = name;
     const absl::Status refused = job_->pool(0).Acquire(spec).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(Message(refused), HasSubstr("rank 0: no new group on cpu in this process"));
+    EXPECT_THAT(Message(refused), HasSubstr("no new group on cpu in this process"));
     EXPECT_THAT(Message(refused), HasSubstr("group 'train/1' left residue there: fake did not"));
   }
   ASSERT_EQ(job_->pool(0).LiveGroups().size(), 1u) << "the attempts have not erased it";

@@ -37,6 +37,7 @@ int main() {
   if (!status.ok()) return Fail(status);
   std::cout << "average: " << gradients[0] << ", " << gradients[1] << "\n";
 
-  status = (*pool)->Close();  // says what became of it; the destructor would close it, too
+  // Says what became of it, within 5 s; the destructor would end it, too.
+  status = (*pool)->Close(absl::Seconds(5));
   return status.ok() ? 0 : Fail(status);
 }
