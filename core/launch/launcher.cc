@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +27,7 @@
 #include "muster/core/launch/private_folder.h"
 #include "muster/core/launch/process_tree.h"
 #include "muster/core/launch/program.h"
+#include "muster/core/launch/rank_environment.h"
 #include "muster/core/launch/rank_process.h"
 #include "muster/core/launch/signal_gate.h"
 #include "muster/core/launch/unique_fd.h"
@@ -52,7 +52,6 @@ class Job {
  private:
   absl::Status Prepare();
   absl::Status StartRank(int rank, const std::string& program);
-  std::vector<std::string> RankEnvironment(int rank) const;
 
   // Waits for one thing to happen, at most until `until`, and handles it.
   void Step(absl::Time until);
@@ -181,7 +180,16 @@ absl::Status Job::StartRank(int rank, const std::string& program) {
   spec.rank = rank;
   spec.program = program;
   spec.arguments = options_.command;
-  spec.environment = RankEnvironment(rank);
+  RankVariables variables;
+  variables.rank = rank;
+  variables.ranks = options_.ranks;
+  if (store_ != nullptr) {
+    variables.store_address = store_->address();
+    variables.token_file = token_file_;
+  }
+  if (options_.output != nullptr) variables.terminal_columns = options_.output->columns();
+  if (options_.rank_variables) variables.more = options_.rank_variables(rank);
+  spec.environment = RankEnvironment(options_.environment, variables);
   spec.signal_mask = signals_->mask_before();
   spec.child_action = signals_->child_action_before();
   absl::StatusOr<std::unique_ptr<RankProcess>> process = RankProcess::Start(spec);
@@ -189,37 +197,6 @@ absl::Status Job::StartRank(int rank, const std::string& program) {
   ranks_.push_back(*std::move(process));
   ended_.push_back(false);
   return absl::OkStatus();
-}
-
-std::vector<std::string> Job::RankEnvironment(int rank) const {
-  std::map<std::string, std::string> variables(options_.environment.variables().begin(),
-                                               options_.environment.variables().end());
-  // One host: the local numbers are the global ones.
-  for (const char* prefix : {"", "MUSTER_"}) {
-    variables[absl::StrCat(prefix, "RANK")] = absl::StrCat(rank);
-    variables[absl::StrCat(prefix, "WORLD_SIZE")] = absl::StrCat(options_.ranks);
-    variables[absl::StrCat(prefix, "LOCAL_RANK")] = absl::StrCat(rank);
-    variables[absl::StrCat(prefix, "LOCAL_WORLD_SIZE")] = absl::StrCat(options_.ranks);
-  }
-  // Of a launcher around us: never ours.
-  variables.erase("MUSTER_STORE");
-  variables.erase("MUSTER_TOKEN_FILE");
-  if (store_ != nullptr) {
-    variables["MUSTER_STORE"] = store_->address();
-    variables["MUSTER_TOKEN_FILE"] = token_file_;
-  }
-  variables.erase("MUSTER_TERMINAL");
-  if (const int columns = options_.output == nullptr ? 0 : options_.output->columns();
-      columns > 0) {
-    variables["MUSTER_TERMINAL"] = "1";
-    variables["COLUMNS"] = absl::StrCat(columns);
-  }
-  if (options_.rank_variables) {
-    for (const auto& [name, value] : options_.rank_variables(rank)) variables[name] = value;
-  }
-  std::vector<std::string> entries;
-  for (const auto& [name, value] : variables) entries.push_back(absl::StrCat(name, "=", value));
-  return entries;
 }
 
 void Job::Supervise() {
