@@ -221,7 +221,9 @@ absl::Status CancellationEndsConnect(World& world) {
   return absl::OkStatus();
 }
 
-// At any moment: what comes back is a communicator or the cause, and nothing is left.
+// At any moment: what comes back is a communicator or the cause, and nothing is left. A sweep over
+// moments, which synchronises nothing: some fall before Connect, some after it, and which ones do is
+// the backend's speed. The two moments that have a name are CancellationEndsConnect's.
 absl::Status CancellationAtAnyMoment(World& world) {
   const absl::Status cause = absl::AbortedError("rank 7 was lost");
   for (int attempt = 0; attempt < 30; ++attempt) {
@@ -237,7 +239,7 @@ absl::Status CancellationAtAnyMoment(World& world) {
     if (attempt % 3 == 0) {
       world.hub().AwaitWaiting(world.size() - 1, MonotonicNow() + absl::Milliseconds(100));
     } else {
-      // Another moment each time; which one it is does not matter, so nothing is waited for.
+      // 0.1 to 2.9 ms into it.
       absl::SleepFor(absl::Microseconds(100) * attempt);
     }
     for (int rank = 0; rank < world.size(); ++rank) world.cancellation(rank).Cancel(cause);

@@ -1,5 +1,4 @@
 // The checks of waiting for each other, of point-to-point traffic and of Split.
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -7,44 +6,65 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
 #include "muster/core/collective/data_type.h"
-#include "muster/core/platform/monotonic_clock.h"
 #include "muster/testing/backend_conformance_tensor.h"
 #include "muster/testing/backend_conformance_world.h"
 
 namespace muster::testing::conformance {
 namespace {
 
-// In each round another rank is late. It gives the others a while to leave too early, which only a
-// barrier that does not wait lets them do.
+// What the ranks have done about one barrier.
+struct Crossing {
+  absl::Mutex mutex;
+  int entering ABSL_GUARDED_BY(mutex) = 0;
+  int left ABSL_GUARDED_BY(mutex) = 0;
+};
+
+// In each round another rank is late. Once the others stand at the barrier, it gives them a while to
+// leave too early, which only a barrier that does not wait lets them do.
 absl::Status BarrierWaits(World& world) {
   if (absl::Status skip = world.Need(Capability::kBarrier); !skip.ok()) return skip;
   absl::Status status = world.Connect();
   if (!status.ok()) return status;
-  auto left = std::make_shared<std::vector<std::atomic<int>>>(static_cast<size_t>(world.size()));
-  status = world.Each([left](World& w, int rank) {
+  auto crossings = std::make_shared<std::vector<Crossing>>(static_cast<size_t>(world.size()));
+  status = world.Each([crossings](World& w, int rank) {
     for (int round = 0; round < w.size(); ++round) {
-      if (rank == round) {
-        const absl::Time patience = MonotonicNow() + absl::Milliseconds(30);
-        while (MonotonicNow() < patience) {
-          if ((*left)[static_cast<size_t>(round)] > 0) {
+      Crossing& crossing = (*crossings)[static_cast<size_t>(round)];
+      {
+        absl::MutexLock lock(&crossing.mutex);
+        if (rank == round) {
+          const int others = w.size() - 1;
+          const auto all_there = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(crossing.mutex) {
+            return crossing.entering == others;
+          };
+          const auto one_left = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(crossing.mutex) {
+            return crossing.left > 0;
+          };
+          if (!crossing.mutex.AwaitWithTimeout(absl::Condition(&all_there), 3 * w.bound())) {
+            return Broken("not all ranks came to barrier ", round);
+          }
+          // For what must not happen there is nothing to wait for but time.
+          if (crossing.mutex.AwaitWithTimeout(absl::Condition(&one_left), absl::Milliseconds(30))) {
             return Broken("a rank left barrier ", round, " before this one had entered it");
           }
-          absl::SleepFor(absl::Milliseconds(1));
+        } else {
+          ++crossing.entering;
         }
       }
       absl::Status entered = w.comm(rank).Barrier(w.Options());
       if (!entered.ok()) return Broken("barrier: ", entered.ToString());
-      ++(*left)[static_cast<size_t>(round)];
+      absl::MutexLock lock(&crossing.mutex);
+      ++crossing.left;
     }
     return absl::OkStatus();
   });

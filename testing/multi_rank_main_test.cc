@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/launch/process_tree.h"
+#include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
@@ -253,8 +254,9 @@ TEST_F(MultiRankMainTest, ShufflingGivesEveryRankTheSameOrder) {
 
 TEST_F(MultiRankMainTest, BazelsSigtermStillGivesAReport) {
   const pid_t pid = Start("BadTest.HangsOnRankOne");
-  // Once rank 1 is in the test: its log says so.
-  while (!absl::StrContains(Log(1), "RUN")) {
+  // Once rank 1 is in the test: its log says so, a file, whose growth nothing tells but looking.
+  const absl::Time deadline = MonotonicNow() + TimeoutScale() * absl::Seconds(60);
+  while (!absl::StrContains(Log(1), "RUN") && MonotonicNow() < deadline) {
     ASSERT_EQ(waitpid(pid, nullptr, WNOHANG), 0);
     absl::SleepFor(absl::Milliseconds(5));
   }
