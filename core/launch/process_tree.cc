@@ -27,6 +27,7 @@ namespace {
 struct Stat {
   pid_t parent = -1;
   char state = '?';
+  int threads = 0;
   uint64_t started = 0;
   std::string name;
 };
@@ -44,10 +45,12 @@ std::optional<Stat> ReadStat(pid_t pid) {
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
   const std::vector<std::string> fields =
       absl::StrSplit(absl::string_view(text).substr(close + 1), ' ', absl::SkipEmpty());
-  // proc(5) counts the number and the name, too: the start is its field 22.
+  // proc(5) counts the number and the name, too: these are its fields 20 and 22.
+  constexpr size_t kThreads = 17;
   constexpr size_t kStarted = 19;
   Stat stat;
   if (fields.size() <= kStarted || !absl::SimpleAtoi(fields[1], &stat.parent) ||
+      !absl::SimpleAtoi(fields[kThreads], &stat.threads) ||
       !absl::SimpleAtoi(fields[kStarted], &stat.started)) {
     return std::nullopt;
   }
@@ -56,7 +59,12 @@ std::optional<Stat> ReadStat(pid_t pid) {
   return stat;
 }
 
-bool Alive(const Stat& stat) { return stat.state != 'Z' && stat.state != 'X'; }
+// The state is the main thread's. Where that one has ended, the process lives for as long as
+// another does, and cannot be waited for until then.
+bool Alive(const Stat& stat) {
+  if (stat.state == 'Z') return stat.threads > 1;
+  return stat.state != 'X';
+}
 
 std::string Command(pid_t pid, const Stat& stat) {
   constexpr size_t kShown = 200;

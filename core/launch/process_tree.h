@@ -45,7 +45,8 @@ class ScopedSubreaper {
 };
 
 // Living processes below this one, children before grandchildren, but for `spared` and what is
-// below them. Zombies are not alive.
+// below them. A zombie that can be waited for is not alive; a process whose main thread has ended
+// and another has not is, also while that one is on its way out.
 std::vector<ProcessInfo> LivingDescendants(const ProcessIds& spared = {});
 
 // All below this process now. To be spared later: whatever started before is not ours to end, like
