@@ -15,7 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
@@ -126,6 +126,28 @@ TEST(SnippetsTest, TheMacrosOfTheBuildFilesExist) {
         EXPECT_EQ(known.count(found[1]), 1) << block.where << ": nothing loads " << found[1];
       }
     }
+  }
+}
+
+// Those are built and tested. All that the document may say otherwise is where the checkout lies.
+TEST(SnippetsTest, TheImportersDeclareWhatTheImportSays) {
+  const std::vector<Block> blocks = BlocksIn("docs/import.md", "python");
+  const std::vector<std::string> importers = {"testing/importers/bzlmod/MODULE.bazel",
+                                              "testing/importers/workspace/WORKSPACE"};
+  ASSERT_EQ(blocks.size(), importers.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const std::string importer = Plain(Read(importers[i]));
+    const std::string block =
+        absl::StrReplaceAll(blocks[i].text, {{"\"../muster\"", "\"../../..\""}});
+    size_t at = 0;
+    for (const absl::string_view line : absl::StrSplit(block, '\n')) {
+      if (line.empty() || line[0] == '#') continue;
+      const size_t found = importer.find(Plain(line), at);
+      ASSERT_NE(found, std::string::npos)
+          << blocks[i].where << ": " << importers[i] << " has no line, or not here: " << line;
+      at = found + 1;
+    }
+    EXPECT_GT(at, 0u) << blocks[i].where;
   }
 }
 

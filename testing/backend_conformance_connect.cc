@@ -222,8 +222,8 @@ absl::Status CancellationEndsConnect(World& world) {
 }
 
 // At any moment: what comes back is a communicator or the cause, and nothing is left. A sweep over
-// moments, which synchronises nothing: some fall before Connect, some after it, and which ones do is
-// the backend's speed. The two moments that have a name are CancellationEndsConnect's.
+// moments, which synchronises nothing: which ones come in the middle of Connect is up to
+// the backend's speed. The moments that have a name are CancellationEndsConnect's.
 absl::Status CancellationAtAnyMoment(World& world) {
   const absl::Status cause = absl::AbortedError("rank 7 was lost");
   for (int attempt = 0; attempt < 30; ++attempt) {

@@ -30,7 +30,7 @@ struct Crossing {
   int left ABSL_GUARDED_BY(mutex) = 0;
 };
 
-// In each round another rank is late. Once the others stand at the barrier, it gives them a while to
+// In each round another rank is late. Once the others are at the barrier, it gives them a while to
 // leave too early, which only a barrier that does not wait lets them do.
 absl::Status BarrierWaits(World& world) {
   if (absl::Status skip = world.Need(Capability::kBarrier); !skip.ok()) return skip;
