@@ -12,10 +12,10 @@ std::string MetricSums::ToString() const {
 }
 
 absl::StatusOr<MetricSums> ReduceMetrics(Collectives& collectives, const MetricSums& here) {
-  double sums[] = {here.loss, here.correct, here.count};
+  double sums[] = {here.loss, here.correct, here.count, here.unrated};
   absl::Status status = collectives.AllReduce(Buffer::Of(absl::MakeSpan(sums)), ReduceOp::kSum);
   if (!status.ok()) return status;
-  return MetricSums{sums[0], sums[1], sums[2]};
+  return MetricSums{sums[0], sums[1], sums[2], sums[3]};
 }
 
 }  // namespace muster

@@ -7,7 +7,6 @@
 #ifndef MUSTER_TRAINER_METRICS_H_
 #define MUSTER_TRAINER_METRICS_H_
 
-#include <cmath>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,20 +18,21 @@ namespace muster {
 // last batches.
 struct MetricSums {
   double loss = 0;     // sum over samples
-  double correct = 0;  // samples that were classified right; NaN where that means nothing
+  double correct = 0;  // samples that were classified right
   double count = 0;    // samples
+  double unrated = 0;  // samples that are neither right nor wrong: all of a regression's
 
   void Add(const MetricSums& other) {
     loss += other.loss;
     correct += other.correct;
     count += other.count;
+    unrated += other.unrated;
   }
   // 0 while nothing was counted.
   double mean_loss() const { return count > 0 ? loss / count : 0; }
   double accuracy() const { return count > 0 ? correct / count : 0; }
-  // A regression sets `correct` to NaN, which stays in every sum. Then no accuracy is printed; a
-  // classifier that is never right has one, of 0.
-  bool has_accuracy() const { return !std::isnan(correct); }
+  // Where a sample is unrated no accuracy is printed; a classifier that is never right has one: 0.
+  bool has_accuracy() const { return unrated == 0; }
   // "loss 0.4312, accuracy 0.8493"
   std::string ToString() const;
 };

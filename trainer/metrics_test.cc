@@ -1,6 +1,5 @@
 #include "muster/trainer/metrics.h"
 
-#include <cmath>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -46,10 +45,12 @@ TEST(MetricsTest, ARegressionHasNoAccuracyOnAnyRankAndAClassifierThatIsNeverRigh
   for (const absl::Status& status : RunRanks(2, [](Collectives& ranks) {
          const bool first = ranks.rank() == 0;  // the other one has no sample
          absl::StatusOr<MetricSums> all =
-             ReduceMetrics(ranks, {3, first ? std::nan("") : 0, first ? 4.0 : 0});
+             ReduceMetrics(ranks, first ? MetricSums{3, 0, 2, 2} : MetricSums());
          if (!all.ok()) return all.status();
          EXPECT_FALSE(all->has_accuracy());
          EXPECT_EQ(all->ToString(), "loss 1.5000");
+         all->Add({1, 0, 2, 2});
+         EXPECT_EQ(all->ToString(), "loss 1.0000");
          return absl::OkStatus();
        })) {
     EXPECT_TRUE(status.ok()) << status;

@@ -5,7 +5,7 @@
 // while the rest is computed. trainer/examples/mlp.h shows that no framework is needed:
 //
 //   absl::Status TrainStep(const Batch& batch, GradientReady ready, MetricSums& metrics) override {
-//     Forward(batch);               // adds loss, correct and count to `metrics`
+//     Forward(batch);               // adds loss, correct and count to `metrics` (metrics.h)
 //     BackwardOutputLayer();  ready(kOutputWeight);  ready(kOutputBias);
 //     BackwardHiddenLayer();  ready(kHiddenWeight);  ready(kHiddenBias);
 //     return absl::OkStatus();

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -64,7 +63,8 @@ TEST_F(ProgressTest, OnATerminalABarIsRedrawnInPlace) {
 TEST_F(ProgressTest, ARegressionHasNoAccuracyInItsBar) {
   FakeOutput output(/*terminal=*/true);
   Progress progress(&output, Clock());
-  progress.Update("fit 2/5", 6, 24, {/*loss=*/20, std::nan(""), /*count=*/40}, 1234.5);
+  progress.Update("fit 2/5", 6, 24, {/*loss=*/20, /*correct=*/0, /*count=*/40, /*unrated=*/40},
+                  1234.5);
   EXPECT_EQ(output.Take(),
             "\rfit 2/5 [======>                 ] 6/24  loss 0.5000  1234 samples/s");
 }

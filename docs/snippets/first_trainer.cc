@@ -1,5 +1,4 @@
 // docs/start.md: the first trainer. Fits a straight line.
-#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <utility>
@@ -65,7 +64,7 @@ class Line : public muster::Module {
         slope_ * X(batch, i) + offset_ - static_cast<const float*>(batch.fields[1].data)[i];
     metrics.loss += error * error;
     metrics.count += 1;
-    metrics.correct = std::nan("");  // a regression has no accuracy
+    metrics.unrated += 1;  // a regression has no accuracy
     return error;
   }
 
