@@ -10,7 +10,9 @@
         deps = ["//app:all_reduce"],
     )
 
-The sources have no main() and include "muster/testing/multi_rank_test.h".
+The sources have no main() and include "muster/testing/multi_rank_test.h". The main() that the macro
+brings initialises GoogleTest and abseil's log: a call of absl::InitializeLog() in the sources would be
+the second one in the process, which abseil ends.
 """
 
 load("//tools/bazel:cc.bzl", "muster_cc_library", "muster_cc_test")

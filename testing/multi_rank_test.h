@@ -9,6 +9,8 @@
 //     EXPECT_EQ(value, world_size() * (world_size() + 1) / 2);
 //   }
 //
+// main() is the macro's, and has called absl::InitializeLog(), which nobody may do twice.
+//
 // Every rank runs every test. A failure on one rank aborts its pool at the test's end, so the
 // others learn it as the cause of theirs; the report sorts out who was first.
 #ifndef MUSTER_TESTING_MULTI_RANK_TEST_H_

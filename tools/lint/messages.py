@@ -11,8 +11,7 @@ import sys
 
 MIN_PART = 8
 SEAM = re.compile('…|: | is "')
-# What Bazel and the compiler say.
-SECTION_OF_OTHERS = "Bazel's own messages:"
+SECTION_OF_OTHERS = "Of Bazel, the compiler and abseil:"
 
 
 def strings_of(path):
