@@ -1,7 +1,5 @@
 // bench as its users meet it: what it measures, its JSON, its exit codes. Never how fast it is.
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -12,10 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/launch/rank_exit.h"
+#include "muster/core/platform/environment.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/tools/process/child_process.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -43,26 +48,14 @@ std::string ReadFile(const std::string& path) {
 }
 
 Outcome Bench(std::vector<std::string> arguments) {
-  const std::string out = absl::StrCat(::testing::TempDir(), "/out");
-  const std::string errors = absl::StrCat(::testing::TempDir(), "/errors");
   arguments.insert(arguments.begin(), *program);
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    dup2(open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDOUT_FILENO);
-    dup2(open(errors.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(199);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(pid, &status, 0), pid);
-  Outcome outcome;
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  outcome.out = ReadFile(out);
-  outcome.errors = ReadFile(errors);
-  return outcome;
+  const ProcessOutput output = {absl::StrCat(::testing::TempDir(), "/out"),
+                                absl::StrCat(::testing::TempDir(), "/errors")};
+  const absl::StatusOr<RankExit> exit =
+      RunProcess(arguments, Environment::OfProcess(),
+                 MonotonicNow() + TimeoutScale() * absl::Minutes(2), output);
+  EXPECT_TRUE(exit.ok()) << exit.status();
+  return {exit.ok() ? exit->ExitCode() : -1, ReadFile(output.out), ReadFile(output.errors)};
 }
 
 struct Measured {

@@ -26,7 +26,7 @@
 #include "muster/core/launch/rank_exit.h"
 #include "muster/core/launch/unique_fd.h"
 #include "muster/core/platform/monotonic_clock.h"
-#include "muster/tools/bench/child_process.h"
+#include "muster/tools/process/child_process.h"
 
 namespace muster {
 namespace bench {

@@ -16,10 +16,10 @@
 #include "muster/core/launch/rank_exit.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
-#include "muster/tools/bench/child_process.h"
 #include "muster/tools/bench/options.h"
 #include "muster/tools/bench/peer_sources.h"
 #include "muster/tools/bench/peer_subject.h"
+#include "muster/tools/process/child_process.h"
 
 namespace muster {
 namespace bench {
@@ -34,11 +34,9 @@ constexpr char kMpiProgram[] = "openmpi_peer";
 
 // Whether it ran and exited with 0.
 bool Works(const std::vector<std::string>& command, const Environment& environment) {
-  const absl::StatusOr<pid_t> pid = StartProcess(command, environment, /*quiet=*/true);
-  if (!pid.ok()) return false;
-  const std::optional<RankExit> exit = WaitForProcess(*pid, MonotonicNow() + kProbeTimeout);
-  if (!exit.has_value()) KillProcess(*pid);
-  return exit.has_value() && exit->ok();
+  const absl::StatusOr<RankExit> exit =
+      RunProcess(command, environment, MonotonicNow() + kProbeTimeout, {"/dev/null", "/dev/null"});
+  return exit.ok() && exit->ok();
 }
 
 std::string NotInstalled(absl::string_view why) {

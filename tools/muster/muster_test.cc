@@ -1,9 +1,6 @@
 // `muster` as its users meet it: a process, its output and its exit code.
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,11 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/launch/rank_exit.h"
+#include "muster/core/platform/environment.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/timeout_scale.h"
 #include "muster/tools/muster/command.h"
+#include "muster/tools/process/child_process.h"
 
 namespace muster {
 namespace {
@@ -44,23 +48,12 @@ Result Muster(std::vector<std::string> arguments,
               const std::string& out = absl::StrCat(::testing::TempDir(), "/out")) {
   const std::string errors = absl::StrCat(::testing::TempDir(), "/errors");
   arguments.insert(arguments.begin(), *program);
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    dup2(open(out.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDOUT_FILENO);
-    dup2(open(errors.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), STDERR_FILENO);
-    execv(pointers[0], pointers.data());
-    _exit(199);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(pid, &status, 0), pid);
-  Result result;
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  if (std::filesystem::is_regular_file(out)) result.out = ReadFile(out);
-  result.errors = ReadFile(errors);
-  return result;
+  const absl::StatusOr<RankExit> exit =
+      RunProcess(arguments, Environment::OfProcess(),
+                 MonotonicNow() + TimeoutScale() * absl::Seconds(40), {out, errors});
+  EXPECT_TRUE(exit.ok()) << exit.status();
+  return {exit.ok() ? exit->ExitCode() : -1,
+          std::filesystem::is_regular_file(out) ? ReadFile(out) : "", ReadFile(errors)};
 }
 
 Result RunShell(int ranks, const std::string& script) {

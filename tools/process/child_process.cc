@@ -1,4 +1,4 @@
-#include "muster/tools/bench/child_process.h"
+#include "muster/tools/process/child_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,7 +23,6 @@
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
-namespace bench {
 namespace {
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
@@ -35,7 +35,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 }  // namespace
 
 absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& command,
-                                   const Environment& environment, bool quiet) {
+                                   const Environment& environment, const ProcessOutput& output) {
   const absl::StatusOr<std::string> program =
       FindProgram(command[0], environment.Get("PATH").value_or("/usr/bin:/bin"));
   if (!program.ok()) return program.status();
@@ -48,11 +48,11 @@ absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& command,
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  if (quiet) {
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  } else {
-    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  for (const auto& [fd, path] :
+       {std::pair(STDOUT_FILENO, &output.out), std::pair(STDERR_FILENO, &output.errors)}) {
+    if (path->empty()) continue;
+    posix_spawn_file_actions_addopen(&files, fd, path->c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
   }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -87,5 +87,16 @@ void KillProcess(pid_t pid) {
   WaitForProcess(pid, MonotonicNow() + absl::Seconds(5));
 }
 
-}  // namespace bench
+absl::StatusOr<RankExit> RunProcess(const std::vector<std::string>& command,
+                                    const Environment& environment, absl::Time deadline,
+                                    const ProcessOutput& output) {
+  const absl::StatusOr<pid_t> pid = StartProcess(command, environment, output);
+  if (!pid.ok()) return pid.status();
+  const std::optional<RankExit> exit = WaitForProcess(*pid, deadline);
+  if (exit.has_value()) return *exit;
+  KillProcess(*pid);
+  return absl::DeadlineExceededError(
+      absl::StrCat(command[0], " had not ended by its deadline and was killed"));
+}
+
 }  // namespace muster
