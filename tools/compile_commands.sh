@@ -25,7 +25,8 @@ ln -sfn "$MUSTER_ROOT" "$include/muster"
 actions=$(mktemp)
 trap 'rm -f "$actions"' EXIT
 quietly ./bazelw --setup
-execution_root=$(./bazelw info execution_root 2> /dev/null)
+execution_root=$(./bazelw info execution_root 2> /dev/null) ||
+  fail "bazel info failed" "./bazelw info, and see what it says"
 ./bazelw aquery --output=jsonproto "mnemonic(\"CppCompile\", $targets)" > "$actions" 2> /dev/null ||
   fail "bazel aquery failed for $targets" "./bazelw build $targets, and see what it says"
 python3 tools/lint/compile_commands.py "$actions" "$execution_root" "$MUSTER_ROOT" "$include" \

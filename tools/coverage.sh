@@ -29,7 +29,9 @@ if grep -q remote_coverage_tools user.bazelrc 2> /dev/null; then
   with_lock tools/coverage/build_merger.sh "$(muster_cache)/coverage_tools"
   with_lock tools/bazel/lay_out_sources.sh
 fi
-report=$(./bazelw info output_path 2> /dev/null)/_coverage/_coverage_report.dat
+output_path=$(./bazelw info output_path 2> /dev/null) ||
+  fail "bazel info failed" "./bazelw info, and see what it says"
+report=$output_path/_coverage/_coverage_report.dat
 rm -f "$report"  # of an earlier run: a build that fails makes none
 rc=0
 ./bazelw coverage --config=coverage "${targets[@]}" || rc=$?

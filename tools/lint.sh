@@ -23,6 +23,11 @@ for argument in "$@"; do
   esac
 done
 
+if [ -n "$since" ]; then
+  git rev-parse --verify -q "$since^{commit}" > /dev/null ||
+    fail "--since=$since: git knows no such commit" "git log, and name one that is there"
+fi
+
 tools=$("$MUSTER_ROOT/tools/lint/install_tools.sh")
 failures=0
 

@@ -56,6 +56,7 @@ expect "one that crashes while it fixes" 1 -- tools/lint.sh --no-tidy --fix
 rm "$lint/clang-format"
 expect "a clang-format that is not there" 1 "did not run \(status 127\)" -- tools/lint.sh --no-tidy
 expect "an argument that is none" 1 "unknown argument '--all-of-it'" -- tools/lint.sh --all-of-it
+expect "a commit that is none" 1 "--since=orgin/main: git knows no such commit" -- tools/lint.sh --since=orgin/main
 
 # --- coverage.sh
 mkdir -p out/_coverage tools/coverage
@@ -65,6 +66,9 @@ echo old > out/_coverage/_coverage_report.dat
 expect "help" 0 "^usage: tools/coverage.sh" -- tools/coverage.sh --help
 expect "an option that is none" 1 "unknown option '--config=dbg'" -- tools/coverage.sh --config=dbg
 [ -s out/_coverage/_coverage_report.dat ] || wrong "a usage error touches nothing" ""
+program "$checkout/bazelw" '[ "$1" != info ]'
+expect "a Bazel that does not start" 1 "bazel info failed" -- tools/coverage.sh
+program "$checkout/bazelw" "case \$1 in info) echo $checkout/out ;; --setup) ;; *) echo \"bazel \$*\"; exit 1 ;; esac"
 expect "a build that fails has no report" 1 "^bazel coverage .*//core:all" "no coverage report" -- \
   tools/coverage.sh //core:all
 program "$checkout/bazelw" "case \$1 in info) echo $checkout/out ;; coverage) echo new > out/_coverage/_coverage_report.dat; exit 3 ;; esac"
@@ -92,6 +96,6 @@ EVENTS
 exit 3'
 program "$checkout/bazelw" "$fake_events"
 program "$checkout/tools/lint.sh" ':'
-expect "tests that fail and tests that do not build" 1 "=== bazel7: 1 passed, 3 not" "^2 passed, 6 failed$" -- .ci/run
+expect "tests that fail and tests that do not build" 1 "=== default: 1 passed, 3 not" "^2 passed, 6 failed$" -- .ci/run
 
 [ "$failures" = 0 ]

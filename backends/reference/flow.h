@@ -34,13 +34,12 @@ struct Flow {
 // Returns when all are done, or at once when flow number `until` is (-1: none is special).
 //
 // Errors: the interrupt's cause; DeadlineExceeded naming the ranks that were waited for;
-// Unavailable
-// ("lost contact with rank 2: Connection reset by peer"); what a `complete` returned.
+// Unavailable ("lost contact with rank 2: Connection reset by peer"); what a `complete` returned.
 absl::Status Run(std::vector<Flow>& flows, int until, const Interrupt& interrupt,
                  absl::Time deadline);
 
-// Waits until `fd` is ready for `events` (of poll). The interrupt's cause, or DeadlineExceeded with
-// an empty message.
+// Waits until one of `polled` is ready for its events, as poll(2) does, which fills in what it is
+// ready for. The interrupt's cause, or DeadlineExceeded with an empty message.
 absl::Status WaitUntilReady(std::vector<pollfd>& polled, const Interrupt& interrupt,
                             absl::Time deadline);
 

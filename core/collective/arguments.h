@@ -24,7 +24,8 @@ namespace muster {
 // A value type: who we are. Each method is named after the operation of Communicator whose rules it
 // checks. InvalidArgument names the argument, the value seen and what is accepted; it carries no
 // prefix, since the caller knows which operation of which group it is:
-//   "out is f32[7] on cpu: all_gather needs the size of the group times the count of in, 4 * 2 = 8"
+//   "out is f32[7] on cpu and in is f32[2] on cpu: out needs as many elements as 4 ranks have in
+//    in, 4 * 2"
 class ArgumentCheck {
  public:
   constexpr ArgumentCheck(int rank, int size, Device device)

@@ -159,6 +159,8 @@ class Communicator {
   virtual absl::Status Transfer(absl::Span<const PeerTransfer> transfers,
                                 const OperationOptions& options);
 
+  // From here to Deregister: for backends that have them; GroupPool does not offer them yet.
+  //
   // A communicator over the ranks that give the same `color`, ordered by `key`, then by rank; null
   // where `color` is negative. Collective.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key,

@@ -9,7 +9,7 @@
 //   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);
 //   job.output = &output;
 //   absl::StatusOr<JobResult> result = RunJob(job);
-//   if (!result.ok()) return ExitCodeOfLaunchError(result.status());   // nothing was started
+//   if (!result.ok()) return ExitCodeOfLaunchError(result.status());   // no rank runs
 //   for (const std::string& line : result->Report()) std::cerr << "[muster] " << line << "\n";
 //   return result->ExitCode();
 //
