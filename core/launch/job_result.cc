@@ -2,7 +2,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,36 @@ std::string LeftProcess::ToString() const {
                       rank.has_value() ? absl::StrCat(" of rank ", *rank) : "");
 }
 
+std::string FailedGroup::ToString() const {
+  return absl::StrCat("the group \"", name, "\" had failed before: ", cause);
+}
+
+void JobResult::BlameByRecord() {
+  if (!first_failed.has_value()) return;
+  const RankResult& first = ranks[static_cast<size_t>(*first_failed)];
+  const bool crashed =
+      first.exit.has_value() && first.exit->kind == RankExit::Kind::kKilled && first.signalled == 0;
+  if (crashed) return;
+  for (const FailedGroup& group : failed_groups) {
+    if (!group.rank.has_value() || static_cast<size_t>(*group.rank) >= ranks.size()) continue;
+    const RankResult& blamed = ranks[static_cast<size_t>(*group.rank)];
+    // Of the rank that ended first its exit status says enough; the group has a line of its own.
+    if (group.rank == first_failed || (blamed.exit.has_value() && blamed.exit->ok())) return;
+    first_failed = group.rank;
+    first_reason = absl::StrCat(group.cause, "; ", HowItEnded(blamed));
+    return;
+  }
+}
+
+bool JobResult::AllFailedAlike() const {
+  const bool blamed = std::any_of(failed_groups.begin(), failed_groups.end(),
+                                  [](const FailedGroup& group) { return group.rank.has_value(); });
+  if (blamed || ranks.size() < 2) return false;
+  return std::all_of(ranks.begin(), ranks.end(), [this](const RankResult& rank) {
+    return rank.exit.has_value() && rank.signalled == 0 && rank.exit->ToString() == first_reason;
+  });
+}
+
 int JobResult::ExitCode() const {
   if (interrupted_by != 0) return 128 + interrupted_by;
   if (timed_out) return 124;
@@ -108,11 +140,15 @@ std::vector<std::string> JobResult::Report() const {
             : absl::StrCat("rank", running.size() == 1 ? " " : "s ", Join(running), " still ran")));
     if (!others.empty()) lines.push_back(Join(others));
   } else {
-    lines.push_back(absl::StrCat("FAILED after ", Seconds(duration), ": rank ", *first_failed,
-                                 " (pid ", ranks[static_cast<size_t>(*first_failed)].pid,
-                                 ") failed first: ", first_reason));
-    lines.insert(lines.end(), failed_groups.begin(), failed_groups.end());
-    if (!others.empty()) {
+    const bool alike = AllFailedAlike();
+    const pid_t pid = ranks[static_cast<size_t>(*first_failed)].pid;
+    lines.push_back(
+        absl::StrCat("FAILED after ", Seconds(duration), ": ",
+                     alike ? absl::StrCat("all ", ranks.size(), " ranks failed alike, ") : "",
+                     "rank ", *first_failed, " (pid ", pid,
+                     alike ? ") ended first: " : ") failed first: ", first_reason));
+    for (const FailedGroup& group : failed_groups) lines.push_back(group.ToString());
+    if (!others.empty() && !alike) {
       lines.push_back(absl::StrCat("consequences of it: ", Join(others)));
     }
   }

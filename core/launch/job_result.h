@@ -35,6 +35,18 @@ struct LeftProcess {
   std::string ToString() const;
 };
 
+// What a group had recorded as the cause of its failure when the first rank ended.
+struct FailedGroup {
+  std::string name;
+  std::string cause;  // one line: "rank 1: label 17 out of range"
+  // Whose fault that is, where the cause names one and the job had not gone on since with another
+  // group.
+  std::optional<int> rank;
+
+  // `the group "train" had failed before: rank 1: label 17 out of range`
+  std::string ToString() const;
+};
+
 struct JobResult {
   std::vector<RankResult> ranks;
 
@@ -53,9 +65,9 @@ struct JobResult {
   // None: all had ended, but nobody read what they had written.
   std::vector<int> running_at_timeout;
 
-  // What groups had recorded as their failure when the first rank failed, a line each: a rank that
-  // fails in its own code tells its peers, and one of these may be the first to end.
-  std::vector<std::string> failed_groups;
+  // What groups had recorded when the first rank failed, the earliest first: a rank that fails in
+  // its own code tells its peers, and one of these may be the first to end.
+  std::vector<FailedGroup> failed_groups;
 
   std::vector<LeftProcess> left;
   // When all ranks had been started, by MonotonicNow(). The store and the start-up came before.
@@ -66,13 +78,22 @@ struct JobResult {
     return !first_failed.has_value() && interrupted_by == 0 && !timed_out && output_error.empty();
   }
 
+  // Makes the rank that `failed_groups` blames the first that failed, unless it ended well. A crash
+  // stays the first failure: the launcher saw it itself. Once, when all else is known.
+  void BlameByRecord();
+
   // 0, 128 + signal, 124 for a timeout, 1 for an output that could not be written, or what the
   // first failing rank ended with.
   int ExitCode() const;
 
-  // For the end of the output: who failed first and why, that the rest is its consequence, and what
-  // was left behind. One line each, without a prefix; none for a job that went well.
+  // For the end of the output: who failed first and why, that the rest is its consequence (but not
+  // where all failed alike and nothing tells cause from consequence), and what was left behind. One
+  // line each, without a prefix; none for a job that went well.
   std::vector<std::string> Report() const;
+
+ private:
+  // All ranks, and more than one, ended by themselves as the first did, and no record says why.
+  bool AllFailedAlike() const;
 };
 
 // "1.3 s", for messages.

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "muster/core/launch/job_result.h"
 
 namespace muster {
 
@@ -24,9 +25,8 @@ class LaunchedStore {
   // watch the store learn it. Declaring a rank that had left or is lost already changes nothing.
   virtual void DeclareLost(int rank, absl::string_view reason) = 0;
 
-  // What the job's groups have recorded as the cause of their failure, a line each:
-  // `the group "train" had failed before: rank 1: label 17 out of range`.
-  virtual std::vector<std::string> FailedGroups() const { return {}; }
+  // What the job's groups have recorded as the cause of their failure, the earliest first.
+  virtual std::vector<FailedGroup> FailedGroups() const { return {}; }
 };
 
 struct LaunchedStoreRequest {

@@ -86,7 +86,7 @@ class Job {
   absl::Time start_;
   std::unique_ptr<JobPolicy> policy_;
   std::vector<LeftProcess> left_;
-  std::vector<std::string> failed_groups_;
+  std::vector<FailedGroup> failed_groups_;
   bool killed_ = false;
 };
 
@@ -351,6 +351,7 @@ JobResult Job::Finish() {
   }
   result.left = left_;
   result.failed_groups = failed_groups_;
+  result.BlameByRecord();
   ReadRest();
   // At the timeout, too, there is a moment for what was written before it.
   const absl::Time until =

@@ -43,7 +43,7 @@ class FakeStore final : public LaunchedStore {
   void DeclareLost(int rank, absl::string_view reason) override {
     log_->declared.push_back(absl::StrCat(rank, " ", reason));
   }
-  std::vector<std::string> FailedGroups() const override {
+  std::vector<FailedGroup> FailedGroups() const override {
     log_->asked_after = log_->declared.size();
     return log_->failed_groups;
   }

@@ -52,7 +52,7 @@ struct StoreLog {
   int world_size = 0;
   std::string token;
   bool destroyed = false;
-  std::vector<std::string> failed_groups;  // what it answers
+  std::vector<FailedGroup> failed_groups;  // what it answers
   size_t asked_after = 99;                 // so many ranks had been declared lost
 };
 

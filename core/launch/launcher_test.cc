@@ -261,13 +261,27 @@ TEST_F(LauncherTest, BadOptionsAndProgramsAreErrorsBeforeAnythingStarts) {
 }
 
 TEST_F(LauncherTest, WhatTheGroupsRecordedBeforeTheFirstFailureIsReported) {
-  store_.failed_groups = {"the group \"train\" had failed before: rank 0: no such shape"};
+  store_.failed_groups = {{"train", "rank 0: no such shape", 0}};
   WhenAllSaid({"[0] up", "[1] up"}, [this] { kill(pids_[1], SIGKILL); });
   job_.limits.failure_grace = absl::Milliseconds(100);
   const JobResult result = Run(2, {"*:pid", "*:print up", "*:wait"});
   ASSERT_GE(result.Report().size(), 2u);
   EXPECT_EQ(result.Report()[1], "the group \"train\" had failed before: rank 0: no such shape");
   EXPECT_EQ(store_.asked_after, 0u) << "the store was told of the end before";
+}
+
+TEST_F(LauncherTest, TheRankThatTheGroupsRecordedIsBlamedThoughAnotherEndedBefore) {
+  store_.failed_groups = {{"train", "rank 0: no such shape", 0}};
+  WhenAllSaid({"[0] up", "[1] up"}, [this] { kill(pids_[1], SIGUSR1); });
+  job_.limits.failure_grace = absl::Milliseconds(100);
+  const JobResult result = Run(2, {"1:on 10 4", "*:pid", "*:print up", "*:wait"});
+  EXPECT_EQ(result.first_failed, 0);
+  EXPECT_THAT(
+      result.Report(),
+      ElementsAre(AllOf(HasSubstr("rank 0 (pid "),
+                        HasSubstr(") failed first: rank 0: no such shape; ended by muster")),
+                  HasSubstr("\"train\" had failed before: "),
+                  "consequences of it: rank 1 exited with code 4"));
 }
 
 TEST_F(LauncherTest, AProgramThatTheSystemRefusesIsAnErrorAndLeavesNothing) {

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "muster/core/launch/job_result.h"
 #include "muster/core/lifecycle/group_record.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store.h"
@@ -36,18 +39,29 @@ class TcpLaunchedStore final : public LaunchedStore {
   void DeclareLost(int rank, absl::string_view reason) override {
     server_->DeclareLost(rank, reason);
   }
-  std::vector<std::string> FailedGroups() const override {
-    std::vector<std::string> lines;
+  std::vector<FailedGroup> FailedGroups() const override {
+    std::map<Revision, FailedGroup> failed;  // in the order of the failures: a cause is for ever
+    Revision last_good = 0;
     for (const Entry& entry : server_->Entries(kGroupKeyPrefix)) {
       const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(entry.value);
-      if (!record.ok() || record->cause.ok()) continue;
+      if (!record.ok()) continue;
+      if (record->cause.ok()) {
+        last_good = std::max(last_good, entry.revision);
+        continue;
+      }
       const absl::string_view name = absl::StripPrefix(entry.key, kGroupKeyPrefix);
       // One line, whatever the ranks wrote.
-      lines.push_back(absl::StrCat(
-          "the group \"", absl::Utf8SafeCHexEscape(name),
-          "\" had failed before: ", absl::StrReplaceAll(record->cause.message(), {{"\n", " "}})));
+      failed[entry.revision] = {absl::Utf8SafeCHexEscape(name),
+                                absl::StrReplaceAll(record->cause.message(), {{"\n", " "}}),
+                                record->RankAtFault()};
     }
-    return lines;
+    std::vector<FailedGroup> groups;
+    for (auto& [revision, group] : failed) {
+      // The job went on after it, so it is not why the job ends.
+      if (revision < last_good) group.rank.reset();
+      groups.push_back(std::move(group));
+    }
+    return groups;
   }
 
  private:

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/launch/job_result.h"
 #include "muster/core/launch/launched_store.h"
 #include "muster/core/launch/launcher.h"
 #include "muster/core/launch/unique_fd.h"
@@ -45,13 +47,25 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Property;
 
 absl::Duration Bound() { return TimeoutScale() * absl::Seconds(30); }
 
-// --- A rank: "<what rank 0 does>", while every other one waits for the news of rank 0.
+// --- A rank: "<what rank 0 does>", while every other one waits for the news of rank 0. With
+// "see the record" rank 1 writes its failure before.
+
+GroupRecord FailureOf(absl::string_view cause) {
+  GroupRecord record;
+  record.generation = 1;
+  record.incarnations = {7};
+  if (!cause.empty()) record.cause = absl::InternalError(cause);
+  return record;
+}
 
 class Session {
  public:
@@ -74,8 +88,12 @@ class Session {
     }
     store_ = *std::move(store);
     // All are here before anything happens.
+    Meet("all here", world);
+  }
+
+  void Meet(absl::string_view key, const World& world) {
     const auto met = BlockingStore(store_.get(), control_.get())
-                         .Gather("all here", world.rank, world.size, "", options.deadline);
+                         .Gather(key, world.rank, world.size, "", MonotonicNow() + Bound());
     if (!met.ok()) exit(91);
   }
 
@@ -114,12 +132,16 @@ int RankMain(absl::string_view what) {
   const absl::StatusOr<World> world = WorldFromEnvironment(Environment::OfProcess());
   if (!world.ok()) return 92;
   Session session(*world);
+  if (what == "see the record") {
+    if (world->rank == 1) session.Set(GroupRecordKey("train"), FailureOf("rank 1: x").Encode());
+    session.Meet("recorded", *world);
+  }
   if (world->rank != 0) {
     std::cout << session.WaitForLossOf(0) << std::endl;
     return 1;
   }
   if (what == "die") raise(SIGKILL);
-  if (what == "exit") _exit(3);
+  if (what == "exit" || what == "see the record") _exit(3);
   if (what == "stop") raise(SIGSTOP);
   if (what == "leave without a word") _exit(0);
   return 93;
@@ -187,6 +209,16 @@ TEST(TcpLaunchedStoreTest, ARankThatEndsWellWithoutAGoodbyeIsLostToTheOthersOnly
   EXPECT_EQ(result.first_failed, 1);
 }
 
+TEST(TcpLaunchedStoreTest, TheRankThatTheRecordBlamesFailedFirstThoughItEndedLast) {
+  Lines lines;
+  const JobResult result = RunRanks(2, "see the record", &lines);
+  EXPECT_EQ(lines.text, "exited with code 3\n");
+  EXPECT_LE(result.ranks[0].ended_after, result.ranks[1].ended_after);
+  EXPECT_EQ(result.first_failed, 1);
+  EXPECT_EQ(result.first_reason, "rank 1: x; exited with code 1");
+  EXPECT_EQ(result.ExitCode(), 1);
+}
+
 std::unique_ptr<LaunchedStore> ServeOne() {
   LaunchedStoreRequest request;
   request.token = "t";
@@ -221,25 +253,46 @@ TEST(TcpLaunchedStoreTest, ThePortIsFreeAfterTheStoreIsGone) {
   EXPECT_EQ(BindTo(address), "");
 }
 
-TEST(TcpLaunchedStoreTest, SaysWhatGroupsRecordedAsTheirFailure) {
-  const std::unique_ptr<LaunchedStore> store = ServeOne();
-  ASSERT_NE(store, nullptr);
-  EXPECT_THAT(store->FailedGroups(), IsEmpty());
+World OnlyRankOf(const LaunchedStore& store) {
   World world;
   world.rank = 0;
   world.size = 1;
-  world.store_address = store->address();
+  world.store_address = store.address();
   world.token = "t";
-  Session session(world);
-  GroupRecord record;
-  record.generation = 1;
-  record.incarnations = {7};
-  session.Set(GroupRecordKey("validate"), record.Encode());
-  record.cause = absl::InternalError("rank 1: label 17\nout of range");
-  session.Set(GroupRecordKey("train"), record.Encode());
+  return world;
+}
+
+auto Failed(const std::string& text, std::optional<int> rank) {
+  return AllOf(Property(&FailedGroup::ToString, text), Field(&FailedGroup::rank, rank));
+}
+
+TEST(TcpLaunchedStoreTest, SaysWhatGroupsRecordedAsTheirFailureAndWhoseItIsTheEarliestFirst) {
+  const std::unique_ptr<LaunchedStore> store = ServeOne();
+  ASSERT_NE(store, nullptr);
+  EXPECT_THAT(store->FailedGroups(), IsEmpty());
+  Session session(OnlyRankOf(*store));
+  session.Set(GroupRecordKey("validate"), FailureOf("").Encode());
+  session.Set(GroupRecordKey("train"), FailureOf("rank 1: label 17\nout of range").Encode());
   session.Set(GroupRecordKey("strange"), "not a record");
+  session.Set(GroupRecordKey("a"), FailureOf("barrier #1 did not finish on rank 0").Encode());
+  EXPECT_THAT(
+      store->FailedGroups(),
+      ElementsAre(Failed("the group \"train\" had failed before: rank 1: label 17 out of range", 1),
+                  Failed("the group \"a\" had failed before: barrier #1 did not finish on rank 0",
+                         std::nullopt)));
+}
+
+TEST(TcpLaunchedStoreTest, AGroupThatFailedBeforeAnotherOneWasMadeBlamesNobody) {
+  const std::unique_ptr<LaunchedStore> store = ServeOne();
+  ASSERT_NE(store, nullptr);
+  Session session(OnlyRankOf(*store));
+  session.Set(GroupRecordKey("large"), FailureOf("rank 1: out of memory").Encode());
+  session.Set(GroupRecordKey("small"), FailureOf("").Encode());
+  session.Set(GroupRecordKey("train"), FailureOf("rank 0: x").Encode());
   EXPECT_THAT(store->FailedGroups(),
-              ElementsAre("the group \"train\" had failed before: rank 1: label 17 out of range"));
+              ElementsAre(Failed("the group \"large\" had failed before: rank 1: out of memory",
+                                 std::nullopt),
+                          Failed("the group \"train\" had failed before: rank 0: x", 0)));
 }
 
 }  // namespace

@@ -4,7 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "muster/core/lifecycle/json_fields.h"
 #include "nlohmann/json.hpp"
 
@@ -21,6 +25,20 @@ constexpr int64_t kMaxMilliseconds = int64_t{100} * 365 * 24 * 3600 * 1000;
 
 std::string CloseIntent::ClosedBy() const {
   return absl::StrCat("rank ", rank, " closed after #", sequence);
+}
+
+std::optional<int> GroupRecord::RankAtFault() const {
+  absl::string_view text = cause.message();
+  if (!absl::ConsumePrefix(&text, "rank ")) return std::nullopt;
+  const size_t end = text.find_first_not_of("0123456789");
+  int rank = 0;
+  // "rank 1, rank 2 and rank 3 ..." blames nobody alone.
+  if (end == absl::string_view::npos || (text[end] != ':' && text[end] != ' ') ||
+      absl::StartsWith(text.substr(end), " and ") ||
+      !absl::SimpleAtoi(text.substr(0, end), &rank)) {
+    return std::nullopt;
+  }
+  return rank;
 }
 
 std::string GroupRecord::Encode() const {

@@ -40,6 +40,11 @@ struct GroupRecord {
   std::optional<CloseIntent> intent;   // the latest
   absl::Status cause;                  // not OK: the generation failed, and why
 
+  // The rank that `cause` blames: those that are one rank's fault begin with it ("rank 1: label 17
+  // out of range", "rank 1 left: ..."). A cause that only says who saw it ("... on rank 0") has
+  // none.
+  std::optional<int> RankAtFault() const;
+
   std::string Encode() const;
   // DataLoss for anything that Encode did not write.
   static absl::StatusOr<GroupRecord> Decode(absl::string_view text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,6 +63,24 @@ void ExpectNoHarm(const std::string& text) {
   const absl::StatusOr<GroupRecord> again = GroupRecord::Decode(record->Encode());
   ASSERT_TRUE(again.ok()) << text;
   ExpectEqual(*again, *record);
+}
+
+TEST(GroupRecordTest, ACauseThatBeginsWithARankIsThatRanksFault) {
+  const auto at_fault = [](absl::string_view cause) {
+    GroupRecord record;
+    record.cause = absl::InternalError(cause);
+    return record.RankAtFault();
+  };
+  EXPECT_EQ(at_fault("rank 1: label 17 out of range"), 1);
+  EXPECT_EQ(at_fault("rank 12 left: \"rank 3: x\""), 12);
+  EXPECT_EQ(at_fault("rank 3 (host b, pid 812) was lost: killed by signal 9"), 3);
+  for (const char* cause :
+       {"", "rank ", "rank 1", "rank x: y", "rank -1: y", "rank 99999999999: y", "ranks 1: y",
+        "rank 1, rank 2 did not come", "rank 1 and rank 2 did not come", "lost contact with rank 2",
+        "barrier #1 of train/1 did not finish within 5s on rank 0"}) {
+    EXPECT_EQ(at_fault(cause), std::nullopt) << cause;
+  }
+  EXPECT_EQ(GroupRecord().RankAtFault(), std::nullopt);
 }
 
 TEST(GroupRecordTest, ARecordComesBackAsItWasWritten) {
