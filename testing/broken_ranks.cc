@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "muster/core/observe/live_groups.h"
@@ -155,6 +156,15 @@ TEST_F(BadGroupTest, DLeaksAGroupOnRankOne) {
 }
 
 TEST_F(BadGroupTest, EPassesAfterwards) { Barrier(); }
+
+TEST_F(BadGroupTest, FLeavesOnRankOneAndLingers) {
+  Barrier();
+  if (OnRank("1")) {
+    lease().Abort(absl::InternalError("label 17 out of range"));
+    WaitForEver();
+  }
+  if (!group().Barrier().ok()) exit(4);
+}
 
 // A suite that differs between the ranks.
 class Uneven : public ::testing::TestWithParam<int> {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -83,6 +84,7 @@ void JobReport::Judge() {
   for (size_t rank = 0; rank < facts_.ranks.size(); ++rank) JudgeRank(static_cast<int>(rank));
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.at < b.at; });
+  BlameByRecord();
   for (const LeftProcess& process : facts_.result.left) {
     leaks_.push_back(absl::StrCat(
         "LEAKED by ", process.rank.has_value() ? absl::StrCat("rank ", *process.rank) : "a rank",
@@ -130,8 +132,8 @@ void JobReport::JudgeEnd(int rank) {
   const absl::Duration at = facts_.started + end.ended_after;
   const bool still_there = !end.exit.has_value() || end.signalled != 0;
   if (facts_.result.first_failed == rank && still_there) {
-    // Lost by the store while it was there, stopped perhaps: that came before anything the others
-    // say.
+    // Lost by the store while it was there, stopped perhaps, or at fault by a group's record: that
+    // came before anything the others say.
     entries_.push_back({absl::ZeroDuration(), rank,
                         absl::StrCat(in_test, facts_.result.first_reason), test, true});
     return;
@@ -162,6 +164,19 @@ void JobReport::JudgeEnd(int rank) {
                       absl::StrCat(in_test, end.exit->ToString(),
                                    end.exit->ok() ? " before the end of its tests" : ""),
                       test, true});
+}
+
+void JobReport::BlameByRecord() {
+  for (const FailedGroup& group : facts_.result.failed_groups) {
+    if (!group.rank.has_value() || entries_.empty() || entries_[0].rank == *group.rank) continue;
+    if (!absl::StrContains(entries_[0].text, OneLine(group.cause).substr(0, 100))) continue;
+    const auto own = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.rank == *group.rank && entry.test == entries_[0].test;
+    });
+    if (own == entries_.end()) continue;
+    std::rotate(entries_.begin(), own, own + 1);
+    return;
+  }
 }
 
 void JobReport::CompareTests() {

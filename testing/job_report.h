@@ -58,6 +58,8 @@ class JobReport {
   // A rank that did not come to the end of its tests.
   void JudgeEnd(int rank);
   void CompareTests();
+  // A failure that quotes what a rank told its group comes after that rank's own.
+  void BlameByRecord();
 
   JobFacts facts_;
   bool ok_ = true;

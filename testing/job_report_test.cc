@@ -125,6 +125,20 @@ TEST_F(JobReportTest, ARankThatStoppedComesBeforeThoseThatNoticed) {
             Marked("  rank 1  TrainTest.Validates: no heartbeat for 2s", "<- first failure"));
 }
 
+TEST_F(JobReportTest, WhoQuotesWhatARankToldTheGroupComesAfterThatRank) {
+  const std::string cause = "rank 1 left: \"label 17\"";
+  Fail(0, 100.2, "", absl::StrCat("barrier #2 of train/1:\n", cause));
+  Fail(1, 100.9, "", "could not go on");
+  facts_.result.failed_groups = {{"train", cause, 1}};
+  EXPECT_EQ(JobReport(facts_).Lines()[1],
+            Marked("  rank 1  TrainTest.Validates: could not go on", "<- first failure"));
+  EXPECT_THAT(JobReport(facts_).blamed(), ElementsAre(1, 0));
+  // One that says nothing of it has a reason of its own.
+  facts_.ranks[0].tests[0].failures[0].message = "wrong sum";
+  EXPECT_EQ(JobReport(facts_).Lines()[1],
+            Marked("  rank 0  TrainTest.Validates: wrong sum", "<- first failure"));
+}
+
 TEST_F(JobReportTest, FailuresInDifferentTestsAreNoConsequences) {
   Fail(1, 100.2, "", "a");
   Fail(0, 100.4, "", "b");

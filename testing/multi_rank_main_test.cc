@@ -28,6 +28,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -200,6 +201,17 @@ TEST_F(MultiRankMainTest, ACrashWhileOthersWaitIsTheirCause) {
   EXPECT_THAT(lines_[2],
               MatchesRegex("  rank 0  BadGroupTest.BCrashes.*rank 1 .*killed by signal 9.*"
                            "consequence"));
+}
+
+TEST_F(MultiRankMainTest, ARankThatToldItsGroupAndLingersIsBlamedThoughAnotherEndsBefore) {
+  const int code = Run("BadGroupTest.FLeaves*");
+  EXPECT_THAT(code, AnyOf(128 + SIGTERM, 128 + SIGKILL)) << output_;
+  EXPECT_THAT(lines_[0], HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(lines_[1],
+              MatchesRegex("  rank 1  BadGroupTest.FLeaves.*: rank 1 left: \"label 17 out of "
+                           "range\"; ended by muster .*<- first failure"));
+  EXPECT_THAT(lines_[2], MatchesRegex("  rank 0  BadGroupTest.FLeaves.*: exited with code 4 "
+                                      "+consequence"));
 }
 
 TEST_F(MultiRankMainTest, AStopWhileOthersWaitIsTheirCause) {
