@@ -2,6 +2,7 @@
 // job. It prints what it was told and exits with 1 for an error that it got.
 //
 //   muster run -n 2 -- faulty_rank use_after_close
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,7 +158,8 @@ int Exit(int rank) {
 int Vanish(int rank) {
   return Train(rank, [] {
     std::cerr << "enough of it" << std::endl;
-    _exit(0);
+    // As _exit(0), which a sanitizer's runtime would turn into its own code and complaint.
+    syscall(SYS_exit_group, 0);
   });
 }
 
