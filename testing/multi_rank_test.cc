@@ -34,8 +34,8 @@ std::string NameOfCurrentTest() {
   return name;
 }
 
-// For the peers, whose work fails of it: "rank 1 left: "label 17 out of range"".
-std::string WhyWeLeave(int rank) {
+// For the peers, whose work fails of it: rank 1 left: "label 17 out of range".
+std::string WhyWeLeave() {
   constexpr size_t kLongest = 300;
   const ::testing::TestResult& result =
       *::testing::UnitTest::GetInstance()->current_test_info()->result();
@@ -46,7 +46,7 @@ std::string WhyWeLeave(int rank) {
     break;
   }
   for (char& c : why) c = c == '\n' ? ' ' : c;
-  return absl::StrCat("rank ", rank, " left: \"", why.substr(0, kLongest), "\"");
+  return why.substr(0, kLongest);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ MultiRankTest::~MultiRankTest() {
   if (pool_ == nullptr) return;
   if (HasFailure()) {
     // Closing waits for peers that may wait for us in the middle of a collective.
-    pool_->Abort(absl::AbortedError(WhyWeLeave(rank_)));
+    pool_->Abort(absl::AbortedError(WhyWeLeave()));
     lease_ = GroupLease();
     return;
   }

@@ -38,7 +38,7 @@ class GroupPoolImpl final : public GroupPool {
   }
   PoolStatistics statistics() const override { return core_->statistics(); }
   absl::Status Close(absl::Duration timeout) override { return core_->Close(timeout); }
-  void Abort(const absl::Status& cause) override { core_->Abort(cause); }
+  void Abort(const absl::Status& cause) override { core_->AbortByOwner(cause); }
 
  private:
   absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, SourceLocation where) override {
@@ -47,8 +47,7 @@ class GroupPoolImpl final : public GroupPool {
 
   void End() {
     if (std::uncaught_exceptions() > exceptions_at_birth_) {
-      return core_->Abort(
-          absl::AbortedError(absl::StrCat("rank ", rank(), " left: \"an exception\"")));
+      return core_->AbortByOwner(absl::AbortedError("an exception"));
     }
     if (const std::string holders = core_->Holders(); !holders.empty()) {
       LOG(WARNING) << "rank " << rank() << " destroys its pool while " << holders

@@ -96,7 +96,8 @@ class GroupPool {
   // under way waits for the same result, within its own `timeout`.
   virtual absl::Status Close(absl::Duration timeout) = 0;
 
-  // Aborts every group here with `cause` (the peers learn it) and leaves the store. Bounded, never
+  // Aborts every group here with `cause` (not OK), which the peers learn as `rank 1 left:
+  // "<cause>"`, and leaves the store. Bounded, never
   // waits for a peer: a rank that serves the job's store takes it away from those who have not
   // left. While another thread is in Close, that one's close becomes an abort, and its end is
   // waited for.

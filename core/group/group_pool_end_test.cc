@@ -1,5 +1,6 @@
 // How a pool ends, and what others meet while it, or a group of it, is ending.
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>  // NOLINT(build/c++11): ranks are threads here
@@ -82,6 +83,54 @@ TEST_F(GroupPoolEndTest, AnAbortDuringACloseEndsBothWithTheCause) {
   EXPECT_THAT(Message(closed), HasSubstr("enough"));
   EXPECT_EQ(pool().Close(absl::Hours(1)), closed);
   EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+// L4: the owner says why, the pool says who.
+TEST(GroupPoolAbortTest, ThePeersLearnWhoLeftAndWhy) {
+  TestJob job(2);
+  auto leases = job.AcquireAll(TestJob::Spec());
+  ASSERT_TRUE(leases[0].ok() && leases[1].ok());
+  job.pool(0).Abort(absl::CancelledError("enough"));
+  const absl::Status there = leases[1]->Close();
+  EXPECT_EQ(there.code(), absl::StatusCode::kCancelled) << there;
+  EXPECT_EQ(Message(there), "rank 0 left: \"enough\"");
+}
+
+// L1: a group cannot fail of OK.
+TEST(GroupPoolAbortTest, AnAbortWithoutACauseEndsTheGroupAndSaysThatNoneWasGiven) {
+  TestJob job(2);
+  auto leases = job.AcquireAll(TestJob::Spec());
+  ASSERT_TRUE(leases[0].ok() && leases[1].ok());
+  job.pool(0).Abort(absl::OkStatus());
+  const absl::Status there = leases[1]->Close();
+  EXPECT_EQ(there.code(), absl::StatusCode::kAborted) << there;
+  EXPECT_EQ(Message(there), "rank 0 left: \"no cause given\"");
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+// Read when its pool is gone.
+struct RecordStates final : public Observer {
+  void OnTransition(const TransitionEvent& event) override { states[event.group] = event.to; }
+  std::map<std::string, GroupState> states;
+};
+
+// A lease on what has ended holds nothing.
+TEST(GroupPoolAbortTest, APoolThatDiesWithALeaseOnAnEndedGroupClosesTheOthers) {
+  RecordStates ends;
+  PoolOptions options;
+  options.observer = &ends;
+  TestJob job(1, options);
+  absl::StatusOr<GroupLease> ended = job.pool(0).Acquire(TestJob::Spec());
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  ended->Abort(absl::CancelledError("enough"));
+  GroupSpec spec = TestJob::Spec();
+  spec.name = "healthy";
+  absl::StatusOr<GroupLease> healthy = job.pool(0).Acquire(spec);
+  ASSERT_TRUE(healthy.ok()) << healthy.status();
+  healthy->Release();
+  job.DestroyPool(0);
+  EXPECT_EQ(ends.states["train/1"], GroupState::kAborted);
+  EXPECT_EQ(ends.states["healthy/1"], GroupState::kDestroyed);
 }
 
 TEST_F(GroupPoolEndTest, AnAcquireDuringTheCloseOfThePoolIsRefusedAndLeavesNothing) {

@@ -93,7 +93,7 @@ std::string PoolCore::Holders() const {
   std::vector<std::string> all;
   for (const auto& [name, entry] : entries_) {
     const std::vector<Holder> leases = Leases(entry.holders);
-    if (!leases.empty()) {
+    if (!leases.empty() && !IsTerminal(entry.runtime->state())) {
       all.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(leases), ")"));
     }
   }
@@ -364,10 +364,7 @@ void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
   if (forked()) return;
   // A copy: the abort wakes the holder, who may end the lease before this returns.
   const std::shared_ptr<GroupRuntime> runtime = lease.shared_runtime();
-  runtime->BeginAbort(
-      absl::Status(cause.ok() ? absl::StatusCode::kAborted : cause.code(),
-                   absl::StrCat("rank ", world_.rank, " left: \"",
-                                cause.ok() ? "no cause given" : cause.message(), "\"")));
+  runtime->BeginAbort(WeLeave(cause));
   // Bounded: never waits for a peer.
   runtime->WaitTerminal().IgnoreError();
 }

@@ -65,6 +65,9 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   std::vector<LiveGroup> Residues() const;
   PoolStatistics statistics() const;
   absl::Status Close(absl::Duration timeout);
+  // What the pool's owner wants: the peers learn `rank 1 left: "<cause>"`.
+  void AbortByOwner(const absl::Status& cause) { Abort(WeLeave(cause)); }
+  // `cause` as it is: it names this rank already.
   void Abort(const absl::Status& cause);
   void AbortBecause(absl::string_view why) override;
 
@@ -93,6 +96,9 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
     bool voting = false;  // on its replacement, without a holder here
     bool ending = false;  // closed here, though it may not know that yet
   };
+
+  // What the peers learn of a caller's abort: who left, and why. Never OK.
+  absl::Status WeLeave(const absl::Status& cause) const;
 
   void OnTransition(const TransitionEvent& event) override;  // of every group here
 

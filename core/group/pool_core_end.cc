@@ -72,6 +72,12 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
   return result;
 }
 
+absl::Status PoolCore::WeLeave(const absl::Status& cause) const {
+  return absl::Status(cause.ok() ? absl::StatusCode::kAborted : cause.code(),
+                      absl::StrCat("rank ", world_.rank, " left: \"",
+                                   cause.ok() ? "no cause given" : cause.message(), "\""));
+}
+
 void PoolCore::Abort(const absl::Status& cause) {
   if (forked()) return;  // the child owns nothing
   std::vector<std::shared_ptr<GroupRuntime>> runtimes;

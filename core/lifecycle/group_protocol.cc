@@ -276,18 +276,21 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
     return Finish();
   }
   std::vector<std::string> refusals;
+  std::vector<int64_t> finished;
   for (int rank = 0; rank < static_cast<int>(result->values.size()); ++rank) {
     absl::StatusOr<CloseVote> vote = CloseVote::Decode(result->values[rank]);
     if (!vote.ok()) {
       FailNow(now, vote.status(), Certainty::kCause);
       return Finish();
     }
+    finished.push_back(vote->sequence);
     if (!vote->holders.empty()) {
       refusals.push_back(absl::StrCat("rank ", rank, " (", vote->holders, ")"));
     }
   }
   if (refusals.empty()) {
-    AgreeToClose(now);
+    CheckSameEnd(now, finished);
+    if (state() != GroupState::kAborting) AgreeToClose(now);
   } else {
     Do(action::ProposalRefused{absl::FailedPreconditionError(
         absl::StrCat("group '", id(), "' is held by ", absl::StrJoin(refusals, ", "), " and rank ",
@@ -397,6 +400,8 @@ Actions GroupProtocol::Finish() {
 
 void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certainty) {
   if (IsTerminal(state())) return;
+  // What is written as OK tells nobody of a failure, so it would be written for ever.
+  if (why.ok()) why = absl::InternalError(absl::StrCat("rank ", options_.rank, " gave no cause"));
   if (state() == GroupState::kAborting) {
     // A cause that comes while a suspicion is held takes its place.
     if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion) {

@@ -39,6 +39,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "muster/core/lifecycle/agreement.h"
 #include "muster/core/lifecycle/group_action.h"
 #include "muster/core/lifecycle/group_record.h"
@@ -135,6 +136,9 @@ class GroupProtocol {
                      std::string closed_by);
   // A rank that closes before the work after which another one closed will never do it.
   void CheckSameWork(absl::Time now, int64_t issued);
+  // A broadcast, say, may end on its root though the rank that closes never came to it. Whether the
+  // two closes meet before or after must not decide what they say.
+  void CheckSameEnd(absl::Time now, absl::Span<const int64_t> finished);
   void VoteWhenDrained();
   void SendVote(const std::string& holders);
   void AgreeToClose(absl::Time now);

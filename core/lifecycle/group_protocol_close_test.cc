@@ -124,6 +124,28 @@ TEST(GroupProtocolCloseTest, AnOwnerThatReachesTheNumberOfItsPeerMayCloseToo) {
   EXPECT_FALSE(driver.Did<action::Drain>());
 }
 
+// A collective may end on this rank though the one that closes never came to it: a broadcast on its
+// root. Whoever's intent is written first, the two closes fail of it, on both ranks.
+TEST(GroupProtocolCloseTest, ARankThatDidMoreThanTheOneThatClosesFailsTheCloseOnBoth) {
+  for (int rank = 0; rank < 2; ++rank) {
+    ProtocolDriver driver(rank);
+    driver.ToReady();
+    driver.PeerIntends(CloseIntent::Kind::kClose, 1, 40);
+    const int64_t finished = rank == 0 ? 41 : 40;
+    driver.Take(driver.protocol.Close(driver.now, kClose, finished));
+    driver.Take(driver.protocol.OnDrained(finished));
+    ASSERT_EQ(CloseVote::Decode(driver.The<action::Vote>().value)->sequence, finished);
+    driver.Take(driver.protocol.OnVotes(
+        driver.now, driver.Values({CloseVote{41, ""}.Encode(), CloseVote{40, ""}.Encode()})));
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+    driver.AnswerWrite();
+    EXPECT_EQ(driver.protocol.cause().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(CauseOf(driver),
+              "rank 1 closed after #40 and rank 0 had finished #41 of 'train/1': the ranks did not "
+              "do the same work");
+  }
+}
+
 // L5
 TEST(GroupProtocolCloseTest, CloseAgainChangesNothingButMayShortenTheTime) {
   ProtocolDriver driver;

@@ -397,6 +397,17 @@ TEST(GroupProtocolBoundsTest, ACloseThatEndsInAnAbortHasTwoBoundsAndNoMore) {
   EXPECT_EQ(driver.now, start + 2 * ProtocolDriver::kClose);
 }
 
+TEST(GroupProtocolBoundsTest, AFailureWithoutACauseGetsOneAndEnds) {
+  ProtocolDriver driver;
+  driver.ToReady();
+  driver.Take(driver.protocol.Fail(driver.now, absl::OkStatus(), Certainty::kCause));
+  driver.AnswerWrite();
+  EXPECT_FALSE(driver.pending_write.has_value()) << "written once, not for ever";
+  driver.Take(driver.protocol.OnReleased());
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+  EXPECT_EQ(driver.protocol.cause(), absl::InternalError("rank 0 gave no cause"));
+}
+
 // L2: what is still waiting in the store is taken back before the group is terminal.
 TEST(GroupProtocolBoundsTest, AContributionThatWaitsIsWithdrawnBeforeTheEnd) {
   for (Way way : {&ProtocolDriver::ToConfirming, &ProtocolDriver::ToVoting}) {

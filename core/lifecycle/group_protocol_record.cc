@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "muster/core/lifecycle/group_protocol.h"
 
 namespace muster {
@@ -54,6 +55,20 @@ void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
               record_.intent->ClosedBy(), " and rank ", options_.rank, " closed after #", issued,
               " of '", id(), "': the ranks did not do the same work")),
           Certainty::kCause);
+}
+
+void GroupProtocol::CheckSameEnd(absl::Time now, absl::Span<const int64_t> finished) {
+  const CloseIntent& intent = *record_.intent;
+  if (intent.kind != CloseIntent::Kind::kClose) return;  // nobody works: nobody counts
+  for (int rank = 0; rank < static_cast<int>(finished.size()); ++rank) {
+    if (finished[rank] == intent.sequence) continue;
+    FailNow(now,
+            absl::FailedPreconditionError(absl::StrCat(
+                intent.ClosedBy(), " and rank ", rank, " had finished #", finished[rank], " of '",
+                id(), "': the ranks did not do the same work")),
+            Certainty::kCause);
+    return;
+  }
 }
 
 void GroupProtocol::VoteWhenDrained() {

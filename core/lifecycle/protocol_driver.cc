@@ -56,7 +56,10 @@ absl::StatusOr<GatherResult> ProtocolDriver::Introductions(int64_t known_generat
 
 absl::StatusOr<GatherResult> ProtocolDriver::Votes(std::vector<std::string> holders) {
   std::vector<std::string> values;
-  for (std::string& holder : holders) values.push_back(CloseVote{0, std::move(holder)}.Encode());
+  const int64_t sequence = record.intent.has_value() ? record.intent->sequence : 0;
+  for (std::string& holder : holders) {
+    values.push_back(CloseVote{sequence, std::move(holder)}.Encode());
+  }
   return Values(std::move(values));
 }
 

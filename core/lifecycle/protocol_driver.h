@@ -68,6 +68,7 @@ class ProtocolDriver {
     result.values = std::move(values);
     return result;
   }
+  // Of ranks that did the same work.
   absl::StatusOr<GatherResult> Votes(std::vector<std::string> holders);
   // A peer has written the record.
   void PeerWrites(GroupRecord written) {
