@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster::store_internal {
@@ -32,6 +33,9 @@ absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text) {
 
 namespace {
 
+// Before a name server that was not able to answer is asked again.
+constexpr absl::Duration kLookupPause = absl::Milliseconds(100);
+
 absl::StatusOr<std::vector<ResolvedAddress>> Ask(const TcpAddress& address, int flags) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
@@ -40,6 +44,11 @@ absl::StatusOr<std::vector<ResolvedAddress>> Ask(const TcpAddress& address, int 
   addrinfo* list = nullptr;
   const int failed =
       getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &list);
+  if (failed == EAI_AGAIN) {
+    return absl::UnavailableError(absl::StrCat("cannot find host \"", address.host,
+                                               "\" in time: ", gai_strerror(failed),
+                                               ": check the name server, or give its number"));
+  }
   if (failed != 0) {
     return absl::NotFoundError(absl::StrCat("cannot find host \"", address.host,
                                             "\": ", gai_strerror(failed),
@@ -108,8 +117,16 @@ absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, 
   absl::Status started;
   // The one library call here that throws: std::thread reports a system without threads so.
   try {
-    std::thread([state] {
-      state->result = state->lookup(state->address);
+    std::thread([state, deadline] {
+      while (true) {
+        state->result = state->lookup(state->address);
+        if (!absl::IsUnavailable(state->result.status())) break;
+        if (MonotonicNow() + kLookupPause >= deadline) {
+          state->result = absl::DeadlineExceededError(state->result.status().message());
+          break;
+        }
+        absl::SleepFor(kLookupPause);
+      }
       state->done.Notify();
     }).detach();
   } catch (const std::system_error& error) {

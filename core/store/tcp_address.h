@@ -32,12 +32,15 @@ struct ResolvedAddress {
   TcpAddress Numeric() const;
 };
 
-// As getaddrinfo of the system, which blocks for as long as its configuration says.
+// As getaddrinfo of the system, which blocks for as long as its configuration says. Unavailable
+// when asking again may help.
 using Lookup = std::function<absl::StatusOr<std::vector<ResolvedAddress>>(const TcpAddress&)>;
 absl::StatusOr<std::vector<ResolvedAddress>> AskTheSystem(const TcpAddress& address);
 
 // What the host stands for, best first. A number is not looked up; a name is, on a thread of its
-// own, which nothing can cancel: at `deadline` (of MonotonicNow) it is left to end by itself.
+// own, which nothing can cancel: at `deadline` (of MonotonicNow) it is left to end by itself. A
+// name server that cannot answer for the moment, as while a container's network comes up, is asked
+// again.
 // NotFound or DeadlineExceeded, naming the host.
 absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, absl::Time deadline,
                                                      Lookup lookup = AskTheSystem);

@@ -54,6 +54,20 @@ TEST(TcpAddressTest, ANameServerThatDoesNotAnswerHoldsNobodyBeyondTheDeadline) {
   ended->WaitForNotification();
 }
 
+TEST(TcpAddressTest, ANameServerThatCannotAnswerYetIsAskedAgain) {
+  auto asked = std::make_shared<int>(0);
+  const Lookup lookup = [asked](const TcpAddress&) -> absl::StatusOr<std::vector<ResolvedAddress>> {
+    if (++*asked < 3) return absl::UnavailableError("try again");
+    return std::vector<ResolvedAddress>(1);
+  };
+  EXPECT_TRUE(Resolve({"node-7", 1}, MonotonicNow() + absl::Hours(1), lookup).ok());
+  EXPECT_EQ(*asked, 3);
+  *asked = -1000000;
+  const absl::Status status =
+      Resolve({"node-7", 1}, MonotonicNow() + absl::Milliseconds(150), lookup).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+}
+
 TEST(TcpAddressTest, RefusesWhatIsNoneAndShowsTheFormExpected) {
   for (const char* text : {"", "host", "host:65536", "::1:5"}) {
     const auto address = ParseTcpAddress(text);

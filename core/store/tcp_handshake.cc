@@ -24,6 +24,9 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(5);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(200);
+// An attempt at one address of several ends after its share of the time that is left; a healthy
+// server may need this much.
+constexpr absl::Duration kLeastShare = absl::Seconds(1);
 
 // A failed attempt: whether another one may succeed, and what was seen.
 struct Attempt {
@@ -127,12 +130,12 @@ Attempt Judge(const HandshakeOptions& options, const absl::Status& status) {
 
 // One attempt at one address. Fills `result` when the status is OK.
 Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
-                HandshakeResult* result) {
+                absl::Time deadline, HandshakeResult* result) {
   const absl::StatusOr<int> fd = StartConnect(address);
   if (!fd.ok()) {
     return Again(fd.status().message());
   }
-  Line line(*fd, options.deadline);
+  Line line(*fd, deadline);
   if (!line.Wait(POLLOUT).ok()) return Again("no answer to the connection");
   if (const int error = line.ConnectError(); error != 0) {
     if (error == ECONNREFUSED) return Again("connection refused");
@@ -188,17 +191,23 @@ absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
   const absl::Time start = MonotonicNow();
   const absl::StatusOr<TcpAddress> address = ParseTcpAddress(options.address);
   if (!address.ok()) return address.status();
-  const absl::StatusOr<std::vector<ResolvedAddress>> resolved = Resolve(*address, options.deadline);
+  const absl::StatusOr<std::vector<ResolvedAddress>> resolved =
+      Resolve(*address, options.deadline, options.lookup);
   if (!resolved.ok()) return resolved.status();
 
   int attempts = 0;
   std::string seen = "the deadline had passed already";
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-    for (const ResolvedAddress& one : *resolved) {
-      if (MonotonicNow() >= options.deadline) break;
+    for (size_t i = 0; i < resolved->size(); ++i) {
+      const absl::Time now = MonotonicNow();
+      if (now >= options.deadline) break;
       ++attempts;
+      // One that does not answer must leave time for those behind it.
+      const absl::Duration share = std::max(
+          kLeastShare, (options.deadline - now) / static_cast<int64_t>(resolved->size() - i));
       HandshakeResult result;
-      const Attempt attempt = TryOnce(options, one, &result);
+      const Attempt attempt =
+          TryOnce(options, (*resolved)[i], std::min(options.deadline, now + share), &result);
       if (attempt.status.ok()) return result;
       if (!attempt.retry) return attempt.status;
       seen = std::string(attempt.status.message());

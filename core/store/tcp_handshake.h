@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/tcp_address.h"
 
 namespace muster::store_internal {
 
@@ -17,6 +18,7 @@ struct HandshakeOptions {
   SessionInfo session;
   absl::Duration heartbeat_timeout;
   absl::Time deadline;  // of MonotonicNow
+  Lookup lookup = AskTheSystem;
 };
 
 // An open session. `fd` is the caller's; it is guarded against fork.
@@ -28,7 +30,8 @@ struct HandshakeResult {
   ForkGuardedFd guard;
 };
 
-// Errors: see TcpStore::Connect.
+// Tries the addresses of the host in turn until the deadline. One that does not answer gets its
+// share of the time, at least a second. Errors: see TcpStore::Connect.
 absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options);
 
 }  // namespace muster::store_internal

@@ -64,6 +64,10 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
     return absl::InvalidArgumentError(
         absl::StrCat("a store for a world of ", options.world_size, " ranks: it has 1 or more"));
   }
+  if (options.max_strangers < 1) {
+    return absl::InvalidArgumentError(
+        "a store with max_strangers 0, to which nobody could connect: it must be 1 or more");
+  }
   std::unique_ptr<ControlThread> own_thread;
   ControlThread* control = options.control_thread;
   if (control == nullptr) {

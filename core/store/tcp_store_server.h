@@ -59,15 +59,17 @@ class TcpStoreServer {
     std::function<void(const SessionRecord&)> on_lost;
     // Bound of a connection's first words.
     absl::Duration handshake_timeout = absl::Seconds(10);
-    // Connections that have not introduced themselves yet; one more ends the oldest of them.
+    // Connections that have not introduced themselves yet, 1 or more; one more ends the oldest of
+    // them.
     size_t max_strangers = 1024;
     // Where it runs; it outlives the server. Null: on a thread of its own.
     ControlThread* control_thread = nullptr;
   };
 
-  // Listens, then returns. Errors: InvalidArgument (the address, its form), NotFound (its host),
-  // DeadlineExceeded (nobody says where its host is), FailedPrecondition (somebody else holds the
-  // port; an address beyond this host), ResourceExhausted.
+  // Listens, then returns. Errors: InvalidArgument (an option; the form of the address), NotFound
+  // (its host), DeadlineExceeded (nobody says where its host is), FailedPrecondition (somebody else
+  // holds the port; an address beyond this host), ResourceExhausted, else what the system says of
+  // the address.
   static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
 
   // Stop at once.

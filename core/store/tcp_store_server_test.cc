@@ -154,6 +154,13 @@ TEST_F(TcpStoreServerTest, AConnectionThatSaysNothingHoldsNobodyUpAndIsClosedAtI
   EXPECT_TRUE(Get(*store, "k").ok());
 }
 
+TEST_F(TcpStoreServerTest, AStoreWithoutRoomForAStrangerIsRefused) {
+  server_options_.max_strangers = 0;
+  const absl::Status status = TcpStoreServer::Start(server_options_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("max_strangers 0"));
+}
+
 TEST_F(TcpStoreServerTest, AHalfSentFrameOfOneSessionHoldsNoOtherUp) {
   auto server = Serve();
   RawConnection slow(OpenByHand(server->address(), 1, absl::InfiniteDuration()));

@@ -15,6 +15,7 @@
 #include <thread>  // NOLINT(build/c++11)
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,7 @@
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store_test_util.h"
 #include "muster/core/store/tcp_address.h"
+#include "muster/core/store/tcp_handshake.h"
 #include "muster/core/store/tcp_store_server.h"
 #include "muster/core/store/tcp_test_util.h"
 #include "muster/core/store/wire.h"
@@ -71,6 +73,28 @@ TEST_F(TcpStoreTest, AServerThatStartsLaterThanItsClientsIsFound) {
   client.join();
   ASSERT_NE(store, nullptr);
   EXPECT_TRUE(Set(*store, "k", "v").ok());
+}
+
+// Many a name has two addresses, and one of them may lead nowhere.
+TEST_F(TcpStoreTest, AnAddressThatDoesNotAnswerLeavesTimeForTheNextOne) {
+  const auto numeric = [](const std::string& address) {
+    return store_internal::Resolve(*store_internal::ParseTcpAddress(address), Soon())->front();
+  };
+  // It accepts connections, as the system does for it, and says nothing.
+  const auto silent = store_internal::Listen(numeric("127.0.0.1:0"));
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  auto server = Serve();
+  store_internal::HandshakeOptions options{"node-7:1", token_, Info(1), Patience(),
+                                           MonotonicNow() + TimeoutScale() * absl::Seconds(6)};
+  options.lookup = [addresses =
+                        std::vector<store_internal::ResolvedAddress>{
+                            numeric(silent->address.ToString()), numeric(server->address())}](
+                       const store_internal::TcpAddress&) { return addresses; };
+  auto opened = store_internal::OpenSession(options);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->served_by, "rank 0, host a, pid 7");
+  close(opened->fd);
+  close(silent->fd);
 }
 
 TEST_F(TcpStoreTest, SomethingElseThatListensThereIsTold) {
