@@ -2,15 +2,19 @@
 // third_party/gloo/patches is for.
 #include "muster/backends/gloo/gloo_backend.h"
 
+#include <cxxabi.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -34,12 +39,42 @@
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
+#include "muster/core/collective/data_type.h"
 #include "muster/core/collective/device.h"
+#include "muster/core/collective/reduce_op.h"
 #include "muster/core/platform/cancellation.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/observed_thread.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/testing/memory_connect_store.h"
+
+namespace muster {
+namespace {
+
+// A thread that catches an exception stops there, until it may go on.
+struct StopAtCatch {
+  explicit StopAtCatch(int task) : task(task) { current = this; }
+  ~StopAtCatch() { current = nullptr; }
+  static inline std::atomic<StopAtCatch*> current{nullptr};
+  const int task;
+  absl::Notification stopped;
+  absl::Notification go_on;
+};
+
+}  // namespace
+}  // namespace muster
+
+// In the place of the C++ library's own, which it calls: here begins every catch clause.
+extern "C" void* __cxa_begin_catch(void* exception) noexcept {
+  static const auto begin_catch =
+      reinterpret_cast<void* (*)(void*)>(dlsym(RTLD_NEXT, "__cxa_begin_catch"));
+  muster::StopAtCatch* const stop = muster::StopAtCatch::current;
+  if (stop != nullptr && syscall(SYS_gettid) == stop->task && !stop->stopped.HasBeenNotified()) {
+    stop->stopped.Notify();
+    stop->go_on.WaitForNotification();
+  }
+  return begin_catch(exception);
+}
 
 namespace muster {
 namespace {
@@ -94,33 +129,40 @@ class StalledThread {
   struct sigaction before_ = {};
 };
 
-// Two ranks on threads.
+// Ranks on threads.
 class GlooBackendTest : public ::testing::Test {
  protected:
   absl::Status Connect(int rank, ConnectStore* store, Cancellation* cancellation = nullptr) {
     ConnectContext context;
     context.rank = rank;
-    context.size = 2;
+    context.size = static_cast<int>(comms_.size());
     context.store = store;
     context.deadline = Later();
     context.cancellation = cancellation;
     absl::StatusOr<std::unique_ptr<Communicator>> made = backend_.Connect(context);
     if (!made.ok()) return made.status();
-    comms_[rank] = *std::move(made);
+    comms_[static_cast<size_t>(rank)] = *std::move(made);
     return absl::OkStatus();
   }
-  void ConnectBoth() {
-    absl::Status first;
-    std::thread zero([&] { first = Connect(0, hub_->ForRank(0, nullptr).get()); });
-    // Its thread is there: what comes now is of rank 1.
-    EXPECT_TRUE(hub_->AwaitWaiting(1, Later()));
+  void ConnectBoth() { ConnectAll(2); }
+  void ConnectAll(int size) {
+    hub_ = std::make_unique<testing::MemoryConnectHub>(size);
+    comms_.clear();
+    comms_.resize(static_cast<size_t>(size));
+    std::vector<absl::Status> results(static_cast<size_t>(size));
+    std::vector<std::thread> ranks;
+    const auto start = [&](int rank) {
+      ranks.emplace_back([this, rank, &result = results[static_cast<size_t>(rank)]] {
+        result = Connect(rank, hub_->ForRank(rank, nullptr).get());
+      });
+    };
+    for (int rank = 0; rank + 1 < size; ++rank) start(rank);
+    // Their threads are there: what comes now is of the last rank.
+    EXPECT_TRUE(hub_->AwaitWaiting(size - 1, Later()));
     const std::set<int> before = EntriesOf("/proc/self/task");
-    absl::Status second;
-    std::thread one([&] { second = Connect(1, hub_->ForRank(1, nullptr).get()); });
-    zero.join();
-    one.join();
-    ASSERT_TRUE(first.ok()) << first;
-    ASSERT_TRUE(second.ok()) << second;
+    start(size - 1);
+    for (std::thread& rank : ranks) rank.join();
+    for (const absl::Status& result : results) ASSERT_TRUE(result.ok()) << result;
     // The kernel takes a moment to count out the threads that were joined.
     const absl::Time deadline = Later();
     std::vector<int> made;
@@ -131,13 +173,13 @@ class GlooBackendTest : public ::testing::Test {
       }
     } while (made.size() > 1 && MonotonicNow() < deadline);
     ASSERT_EQ(made.size(), 1u);
-    loop_of_rank_one_ = made[0];
+    last_loop_ = made[0];
   }
 
   GlooBackend backend_;
   std::unique_ptr<testing::MemoryConnectHub> hub_ = std::make_unique<testing::MemoryConnectHub>(2);
-  std::unique_ptr<Communicator> comms_[2];
-  int loop_of_rank_one_ = 0;
+  std::vector<std::unique_ptr<Communicator>> comms_{2};
+  int last_loop_ = 0;  // gloo's thread of the last rank
 };
 
 TEST_F(GlooBackendTest, ALostPeerIsNamed) {
@@ -159,7 +201,7 @@ TEST_F(GlooBackendTest, WritesToAPeerThatIsGoneRaiseNoSignal) {
   absl::Status status;
   std::optional<ObservedThread> sender;
   {
-    const StalledThread stalled(loop_of_rank_one_);
+    const StalledThread stalled(last_loop_);
     comms_[0]->Abort(absl::AbortedError("gone"));
     sender.emplace([&] { status = comms_[1]->Transfer({send, send, send, send}, Until(Later())); });
     EXPECT_TRUE(sender->AwaitAsleep(Later()));  // it has written, or found that it cannot
@@ -183,6 +225,45 @@ TEST_F(GlooBackendTest, APeerThatSendsMoreThanWasAskedForEndsTheOperation) {
   sender.join();
 }
 
+// What cuts the connections then gets the lock of the one that fails, or waits for it. gloo's
+// thread waited for that lock, too, and whoever had it for gloo's thread.
+TEST_F(GlooBackendTest, AnAbortWhileAConnectionFailsHoldsUpNobody) {
+  ConnectBoth();
+  std::vector<float> more(100);
+  std::vector<float> less(50);
+  StopAtCatch stop(last_loop_);
+  std::thread sender(
+      [&] { comms_[0]->Send(Buffer::Of(absl::MakeSpan(more)), 1, Until(Later())).IgnoreError(); });
+  std::thread receiver([&] {
+    EXPECT_FALSE(comms_[1]->Receive(Buffer::Of(absl::MakeSpan(less)), 0, Until(Later())).ok());
+  });
+  stop.stopped.WaitForNotification();  // with the mismatch
+  ObservedThread aborter([&] { comms_[1]->Abort(absl::AbortedError("enough")); });
+  EXPECT_TRUE(aborter.AwaitAsleep(Later()));
+  stop.go_on.Notify();
+  aborter.join();
+  receiver.join();
+  comms_[0]->Abort(absl::AbortedError("enough"));
+  sender.join();
+}
+
+// Each connection waits for a turn of gloo's thread when it is cut: that stands still here.
+TEST_F(GlooBackendTest, AnAbortTellsEveryPeerBeforeItWaits) {
+  ConnectAll(3);
+  std::optional<std::thread> aborter;
+  {
+    const StalledThread stalled(last_loop_);
+    aborter.emplace([&] { comms_[2]->Abort(absl::AbortedError("enough")); });
+    for (int peer = 0; peer < 2; ++peer) {
+      float value = 0;
+      const absl::Status status =
+          comms_[static_cast<size_t>(peer)]->Receive(Buffer::Of(value), 2, Until(Later()));
+      EXPECT_TRUE(absl::StartsWith(status.message(), "lost contact with rank 2")) << status;
+    }
+  }
+  aborter->join();
+}
+
 // gloo's thread of rank 1 stands still, so rank 0's bytes fill the sockets and stop halfway.
 TEST_F(GlooBackendTest, AbortWakesAnOperationInTheMiddleOfItsBytes) {
   ConnectBoth();
@@ -192,7 +273,7 @@ TEST_F(GlooBackendTest, AbortWakesAnOperationInTheMiddleOfItsBytes) {
   absl::Status received;
   std::thread receiver;
   {
-    const StalledThread stalled(loop_of_rank_one_);
+    const StalledThread stalled(last_loop_);
     receiver = std::thread([&] {
       received = comms_[1]->Receive(Buffer::Of(absl::MakeSpan(there)), 0, Until(Later()));
     });
@@ -218,7 +299,6 @@ TEST_F(GlooBackendTest, TheDeadlineBoundsTheWholeOperation) {
   float first = 0;
   float second = 0;
   for (int attempt = 0; first == 0 && attempt < 5; ++attempt) {
-    hub_ = std::make_unique<testing::MemoryConnectHub>(2);
     ConnectBoth();
     const absl::Time deadline = MonotonicNow() + allowed;
     absl::Notification returned;
@@ -234,40 +314,106 @@ TEST_F(GlooBackendTest, TheDeadlineBoundsTheWholeOperation) {
                              {PeerTransfer::Kind::kReceive, 1, Buffer::Of(second)}},
                             Until(deadline));
     returned.Notify();
-    EXPECT_EQ(status, absl::DeadlineExceededError(
-                          "the deadline passed while this rank waited for its peers"));
+    EXPECT_EQ(status,
+              absl::DeadlineExceededError("the deadline passed while this rank waited for rank 1"));
     slow.join();
   }
   EXPECT_EQ(first, 1) << "no first message came before the deadline";
 }
 
-TEST_F(GlooBackendTest, AForkedChildHoldsNoConnection) {
-  ConnectBoth();
-  std::vector<int> connections;
-  for (int fd : EntriesOf("/proc/self/fd")) {
-    sockaddr_storage peer;
-    socklen_t length = sizeof(peer);
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
-        peer.ss_family == AF_INET) {
-      connections.push_back(fd);
-    }
+TEST_F(GlooBackendTest, TheDeadlineNamesThoseWhoDidNotComeInTime) {
+  ConnectAll(4);
+  float values[4] = {};
+  std::thread sender([&] {
+    float value = 1;
+    EXPECT_TRUE(comms_[2]->Send(Buffer::Of(value), 0, Until(Later())).ok());
+    EXPECT_EQ(
+        comms_[2]->Barrier(Until(MonotonicNow())),
+        absl::DeadlineExceededError("the deadline passed while this rank waited for its peers"));
+  });
+  std::vector<PeerTransfer> receives;
+  for (int peer = 1; peer < 4; ++peer) {
+    receives.push_back({PeerTransfer::Kind::kReceive, peer, Buffer::Of(values[peer])});
   }
-  EXPECT_EQ(connections.size(), 2u);
+  const absl::Time deadline = MonotonicNow() + TimeoutScale() * absl::Seconds(1);
+  EXPECT_EQ(
+      comms_[0]->Transfer(receives, Until(deadline)),
+      absl::DeadlineExceededError("the deadline passed while this rank waited for ranks 1, 3"));
+  sender.join();
+}
+
+// No element is touched: there is no such number of them.
+TEST_F(GlooBackendTest, WithoutMemoryForAnOperationItSaysHowMuchWasAskedFor) {
+  ConnectBoth();
+  std::vector<uint16_t> memory(1);
+  Buffer buffer;
+  buffer.data = memory.data();
+  buffer.count = int64_t{3} << 60;
+  buffer.dtype = DataType::kF16;
+  const absl::Status status = comms_[0]->AllReduce(buffer, buffer, ReduceOp::kSum, Until(Later()));
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::StartsWith(status.message(),
+                               "no memory for what an operation on "
+                               "6917529027641081856 bytes needs beside its buffers"))
+      << status;
+}
+
+// Whether all of `descriptors` are closed in a child that is forked now, and `also` holds there.
+bool ForkedChildHasNone(const std::set<int>& descriptors, absl::FunctionRef<bool()> also) {
   const pid_t child = fork();
-  ASSERT_GE(child, 0);
+  if (child < 0) return false;
   if (child == 0) {
     int open = 0;
-    for (int fd : connections) open += fcntl(fd, F_GETFD) != -1 ? 1 : 0;
-    const bool refused = absl::IsFailedPrecondition(comms_[0]->Barrier(Until(Later())));
-    for (auto& comm : comms_) comm = nullptr;  // must not wait for a thread that is not there
-    _exit(open == 0 && refused ? 0 : 1);
+    for (int fd : descriptors) open += fcntl(fd, F_GETFD) != -1 ? 1 : 0;
+    _exit(open == 0 && also() ? 0 : 1);
   }
   int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+// Those of this process, without that of the directory itself.
+std::set<int> Descriptors() {
+  std::set<int> result = EntriesOf("/proc/self/fd");
+  for (auto fd = result.begin(); fd != result.end();) {
+    fd = fcntl(*fd, F_GETFD) == -1 ? result.erase(fd) : std::next(fd);
+  }
+  return result;
+}
+
+std::set<int> Without(std::set<int> from, const std::set<int>& these) {
+  for (int number : these) from.erase(number);
+  return from;
+}
+
+TEST_F(GlooBackendTest, AForkedChildHoldsNoConnection) {
+  const std::set<int> before = Descriptors();
+  ConnectBoth();
+  const std::set<int> ours = Without(Descriptors(), before);
+  int64_t held = 0;
+  for (const auto& comm : comms_) held += comm->Held().file_descriptors;
+  EXPECT_EQ(static_cast<int64_t>(ours.size()), held);
+  EXPECT_TRUE(ForkedChildHasNone(ours, [&] {
+    const bool refused = absl::IsFailedPrecondition(comms_[0]->Barrier(Until(Later())));
+    comms_.clear();  // must not wait for a thread that is not there
+    return refused;
+  }));
   std::thread peer([&] { EXPECT_TRUE(comms_[1]->Barrier(Until(Later())).ok()); });
   EXPECT_TRUE(comms_[0]->Barrier(Until(Later())).ok());
   peer.join();
+}
+
+TEST_F(GlooBackendTest, AChildForkedDuringASlowConnectHoldsNothing) {
+  comms_.resize(2);
+  const std::set<int> before = Descriptors();
+  Cancellation cancellation;
+  std::thread waiting(
+      [&] { EXPECT_FALSE(Connect(0, hub_->ForRank(0, &cancellation).get(), &cancellation).ok()); });
+  EXPECT_TRUE(hub_->AwaitWaiting(1, Later()));
+  const std::set<int> ours = Without(Descriptors(), before);
+  EXPECT_EQ(ours.size(), 4u);  // of the event loop three, and the listening socket
+  EXPECT_TRUE(ForkedChildHasNone(ours, [] { return true; }));
+  cancellation.Cancel(absl::AbortedError("too slow"));
+  waiting.join();
 }
 
 // Fails once the others know where this rank was.

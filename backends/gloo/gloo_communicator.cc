@@ -4,6 +4,9 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
+#include <set>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "gloo/allreduce.h"
 #include "gloo/barrier.h"
 #include "gloo/broadcast.h"
+#include "gloo/common/error.h"
 #include "gloo/transport/unbound_buffer.h"
 #include "muster/backends/gloo/gloo_mesh.h"
 #include "muster/backends/gloo/gloo_options.h"
@@ -45,6 +49,16 @@ Piece PieceOf(int peer, const ConstBuffer& buffer) {
 constexpr uint64_t kCollectiveSlot = uint64_t{0x71} << 56;
 constexpr uint64_t kPeerSlot = uint64_t{0x72} << 56;
 
+template <class Wait>
+bool Done(const Wait& wait) {
+  try {
+    wait();
+    return true;
+  } catch (const ::gloo::IoException&) {
+    return false;
+  }
+}
+
 // All pieces move together. Those of one peer and direction meet in their order.
 void Exchange(GlooMesh& mesh, uint64_t slot, const std::vector<Piece>& sends,
               const std::vector<Piece>& receives) {
@@ -62,8 +76,30 @@ void Exchange(GlooMesh& mesh, uint64_t slot, const std::vector<Piece>& sends,
         mesh.context()->createUnboundBuffer(piece.data, static_cast<size_t>(piece.bytes)));
     sending.back()->send(piece.peer, slot);
   }
-  for (const auto& buffer : receiving) buffer->waitRecv();
-  for (const auto& buffer : sending) buffer->waitSend();
+  size_t received = 0;
+  size_t sent = 0;
+  try {
+    for (; received < receiving.size(); ++received) receiving[received]->waitRecv();
+    for (; sent < sending.size(); ++sent) sending[sent]->waitSend();
+  } catch (const ::gloo::IoException&) {
+    if (!mesh.overdue()) throw;
+    // From here on a wait ends at once: it tells what had come in time.
+    std::set<int> awaited;
+    for (; received < receiving.size(); ++received) {
+      if (!Done([&] { receiving[received]->waitRecv(); })) awaited.insert(receives[received].peer);
+    }
+    for (; sent < sending.size(); ++sent) {
+      if (!Done([&] { sending[sent]->waitSend(); })) awaited.insert(sends[sent].peer);
+    }
+    mesh.SetAwaited({awaited.begin(), awaited.end()});
+    throw;
+  }
+}
+
+int64_t BytesOf(absl::Span<const PeerTransfer> transfers) {
+  int64_t bytes = 0;
+  for (const PeerTransfer& transfer : transfers) bytes += transfer.buffer.bytes();
+  return bytes;
 }
 
 // `from` into `to`, where they are not the same memory.
@@ -71,6 +107,12 @@ void Copy(const ConstBuffer& from, const Buffer& to) {
   if (from.data != to.data && from.count > 0) {
     std::memmove(to.data, from.data, static_cast<size_t>(from.bytes()));
   }
+}
+
+absl::Status NoMemory(int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for what an operation on ", bytes,
+                   " bytes needs beside its buffers: move less at a time, or look at the limits"));
 }
 
 bool IsHalf(DataType dtype) { return dtype == DataType::kF16 || dtype == DataType::kBF16; }
@@ -165,7 +207,8 @@ void GlooCommunicator::EndUse() {
   held_ = Holdings();
 }
 
-absl::Status GlooCommunicator::Operation(absl::Time deadline, absl::FunctionRef<void()> alone,
+absl::Status GlooCommunicator::Operation(absl::Time deadline, int64_t bytes,
+                                         absl::FunctionRef<void()> alone,
                                          absl::FunctionRef<void(GlooMesh&)> body) {
   if (absl::Status refusal = Enter(); !refusal.ok()) return refusal;
   if (size_ == 1) {
@@ -181,6 +224,10 @@ absl::Status GlooCommunicator::Operation(absl::Time deadline, absl::FunctionRef<
   try {
     mesh->SetDeadline(deadline);
     body(*mesh);
+  } catch (const std::bad_alloc&) {
+    result = NoMemory(bytes);
+  } catch (const std::length_error&) {  // what a container says of more than there can be
+    result = NoMemory(bytes);
   } catch (const std::exception& e) {
     result = mesh->Explain(e.what(), deadline);
   }
@@ -258,14 +305,14 @@ void GlooCommunicator::AllReduceOn(GlooMesh& mesh, const ConstBuffer& in, const 
 absl::Status GlooCommunicator::AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
                                          const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, out.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) { AllReduceOn(mesh, in, out, op); });
 }
 
 absl::Status GlooCommunicator::Reduce(ConstBuffer in, Buffer out, ReduceOp op, int root,
                                       const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, in.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
         if (rank_ == root) return AllReduceOn(mesh, in, out, op);
         std::vector<char> scratch(static_cast<size_t>(in.bytes()));
@@ -275,7 +322,7 @@ absl::Status GlooCommunicator::Reduce(ConstBuffer in, Buffer out, ReduceOp op, i
 
 absl::Status GlooCommunicator::Broadcast(Buffer buffer, int root, const OperationOptions& options) {
   return Operation(
-      options.deadline, [] {},
+      options.deadline, buffer.bytes(), [] {},
       [&](GlooMesh& mesh) {
         if (buffer.count == 0) return;
         ::gloo::BroadcastOptions broadcast(mesh.context());
@@ -288,7 +335,7 @@ absl::Status GlooCommunicator::Broadcast(Buffer buffer, int root, const Operatio
 absl::Status GlooCommunicator::AllGather(ConstBuffer in, Buffer out,
                                          const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, out.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
         if (out.count == 0) return;
         ::gloo::AllgatherOptions all_gather(mesh.context());
@@ -303,7 +350,7 @@ absl::Status GlooCommunicator::AllGather(ConstBuffer in, Buffer out,
 
 absl::Status GlooCommunicator::Barrier(const OperationOptions& options) {
   return Operation(
-      options.deadline, [] {},
+      options.deadline, 0, [] {},
       [](GlooMesh& mesh) {
         ::gloo::BarrierOptions barrier(mesh.context());
         ::gloo::barrier(barrier);
@@ -317,7 +364,7 @@ absl::Status GlooCommunicator::Barrier(const OperationOptions& options) {
 absl::Status GlooCommunicator::ReduceScatter(ConstBuffer in, Buffer out, ReduceOp op,
                                              const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, in.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
         const size_t slice = static_cast<size_t>(out.bytes());
         // new char[] is aligned for every type, and so are slices: they are whole elements.
@@ -343,7 +390,7 @@ absl::Status GlooCommunicator::ReduceScatter(ConstBuffer in, Buffer out, ReduceO
 absl::Status GlooCommunicator::Gather(ConstBuffer in, Buffer out, int root,
                                       const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, in.bytes() * (rank_ == root ? size_ : 1), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
         if (rank_ != root) return Exchange(mesh, kCollectiveSlot, {PieceOf(root, in)}, {});
         std::vector<Piece> receives;
@@ -362,7 +409,7 @@ absl::Status GlooCommunicator::Gather(ConstBuffer in, Buffer out, int root,
 absl::Status GlooCommunicator::Scatter(ConstBuffer in, Buffer out, int root,
                                        const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, out.bytes() * (rank_ == root ? size_ : 1), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
         if (rank_ != root) return Exchange(mesh, kCollectiveSlot, {}, {PieceOf(root, out)});
         std::vector<Piece> sends;
@@ -388,7 +435,7 @@ absl::Status GlooCommunicator::AllToAllV(ConstBuffer in, absl::Span<const int64_
                                          Buffer out, absl::Span<const int64_t> out_counts,
                                          const OperationOptions& options) {
   return Operation(
-      options.deadline, [&] { Copy(in, out); },
+      options.deadline, in.bytes() + out.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
         std::vector<Piece> sends;
         std::vector<Piece> receives;
@@ -412,20 +459,20 @@ absl::Status GlooCommunicator::AllToAllV(ConstBuffer in, absl::Span<const int64_
 
 absl::Status GlooCommunicator::Send(ConstBuffer buffer, int peer, const OperationOptions& options) {
   return Operation(
-      options.deadline, [] {},
+      options.deadline, buffer.bytes(), [] {},
       [&](GlooMesh& mesh) { Exchange(mesh, kPeerSlot, {PieceOf(peer, buffer)}, {}); });
 }
 
 absl::Status GlooCommunicator::Receive(Buffer buffer, int peer, const OperationOptions& options) {
   return Operation(
-      options.deadline, [] {},
+      options.deadline, buffer.bytes(), [] {},
       [&](GlooMesh& mesh) { Exchange(mesh, kPeerSlot, {}, {PieceOf(peer, buffer)}); });
 }
 
 absl::Status GlooCommunicator::Transfer(absl::Span<const PeerTransfer> transfers,
                                         const OperationOptions& options) {
   return Operation(
-      options.deadline, [] {},
+      options.deadline, BytesOf(transfers), [] {},
       [&](GlooMesh& mesh) {
         std::vector<Piece> sends;
         std::vector<Piece> receives;

@@ -50,9 +50,9 @@ class GlooCommunicator : public Communicator {
   Holdings Held() const override;
 
  private:
-  // Runs one operation: `alone` when this is the only rank, else `body`, whose exceptions become a
-  // status. Refuses it when the communicator has ended.
-  absl::Status Operation(absl::Time deadline, absl::FunctionRef<void()> alone,
+  // Runs one operation on buffers of so many bytes: `alone` when this is the only rank, else
+  // `body`, whose exceptions become a status. Refuses it when the communicator has ended.
+  absl::Status Operation(absl::Time deadline, int64_t bytes, absl::FunctionRef<void()> alone,
                          absl::FunctionRef<void(GlooMesh&)> body);
   absl::Status Enter();
   absl::Status Leave(absl::Status result);

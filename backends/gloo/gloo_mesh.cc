@@ -1,5 +1,7 @@
 #include "muster/backends/gloo/gloo_mesh.h"
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -96,7 +98,6 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const ConnectContext
   if (!all.ok()) return all;
   registration.Reset();
   if (absl::Status status = cause(absl::OkStatus()); !status.ok()) return status;
-  mesh->GuardDescriptors();
   return mesh;
 }
 
@@ -114,6 +115,7 @@ void GlooMesh::Open(const std::string& bind_address) {
   ::gloo::transport::tcp::attr attr(bind_address.c_str());
   device_ = std::make_shared<::gloo::transport::tcp::Device>(
       ::gloo::transport::tcp::CreateDeviceAttr(attr), /*lazyInit=*/false);
+  for (const int descriptor : device_->descriptors()) guards_.emplace_back(descriptor);
   transport_ = std::static_pointer_cast<::gloo::transport::tcp::Context>(
       device_->createContext(rank_, size_));
   transport_->setTimeout(kNoTimeout);
@@ -144,18 +146,17 @@ void GlooMesh::ConnectPairs(const std::vector<std::string>& addresses) {
     const size_t length = of_peer.size() / static_cast<size_t>(size_);
     const char* const begin = of_peer.data() + length * static_cast<size_t>(rank_);
     transport_->getPair(peer)->connect(std::vector<char>(begin, begin + length));
+    guards_.emplace_back(DescriptorOf(peer));
   }
 }
 
-void GlooMesh::GuardDescriptors() {
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    auto* const pair = static_cast<::gloo::transport::tcp::Pair*>(transport_->getPair(peer).get());
-    guards_.emplace_back(pair->descriptor());
-  }
+int GlooMesh::DescriptorOf(int peer) const {
+  return static_cast<::gloo::transport::tcp::Pair*>(transport_->getPair(peer).get())->descriptor();
 }
 
 void GlooMesh::SetDeadline(absl::Time deadline) {
+  awaited_.clear();
+  deadline_ = deadline;
   const auto now = std::chrono::steady_clock::now();
   const absl::Duration left = deadline - MonotonicNow();
   transport_->setDeadline(left > absl::FromChrono(kNoTimeout)
@@ -164,6 +165,14 @@ void GlooMesh::SetDeadline(absl::Time deadline) {
 }
 
 void GlooMesh::Cut() noexcept {
+  // All peers learn at once, before any connection waits for its turn of the event loop. The
+  // descriptors stay open as long as their pairs live.
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    if (const int descriptor = DescriptorOf(peer); descriptor >= 0) {
+      ::shutdown(descriptor, SHUT_RDWR);
+    }
+  }
   try {
     transport_->signalException("aborted");
   } catch (const std::exception& e) {
@@ -172,13 +181,17 @@ void GlooMesh::Cut() noexcept {
   }
 }
 
+bool GlooMesh::overdue() const { return MonotonicNow() >= deadline_; }
+
 absl::Status GlooMesh::Explain(const std::string& what, absl::Time deadline) const {
   std::vector<int> lost;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_ && !transport_->getPair(peer)->isConnected()) lost.push_back(peer);
   }
   if (MonotonicNow() >= deadline) {
-    return absl::DeadlineExceededError("the deadline passed while this rank waited for its peers");
+    return absl::DeadlineExceededError(
+        absl::StrCat("the deadline passed while this rank waited for ",
+                     awaited_.empty() ? "its peers" : Ranks(awaited_)));
   }
   if (lost.empty()) return absl::UnavailableError(absl::StrCat("gloo: ", WithoutPlace(what)));
   return absl::UnavailableError(

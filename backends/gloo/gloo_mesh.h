@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,7 +40,13 @@ class GlooMesh {
   // Bounds all waits of the next operation together. Between operations.
   void SetDeadline(absl::Time deadline);
 
-  // Ends every connection: what waits is woken, peers notice. From any thread. Bounded: each
+  bool overdue() const;  // the deadline has passed
+
+  // Tells Explain which peers the operation still waits for, in ascending order: gloo's own
+  // algorithms do not say. On the thread of the operation.
+  void SetAwaited(std::vector<int> peers) { awaited_ = std::move(peers); }
+
+  // Ends every connection: peers notice, what waits is woken. From any thread. Bounded: each
   // connection takes at most one turn of the event loop, 10 ms.
   void Cut() noexcept;
 
@@ -57,7 +64,7 @@ class GlooMesh {
   void Open(const std::string& bind_address);
   std::string Addresses() const;
   void ConnectPairs(const std::vector<std::string>& addresses);
-  void GuardDescriptors();
+  int DescriptorOf(int peer) const;  // -1 before it is connected
 
   const int rank_;
   const int size_;
@@ -65,6 +72,8 @@ class GlooMesh {
   std::shared_ptr<::gloo::transport::tcp::Context> transport_;
   std::shared_ptr<::gloo::Context> context_;
   std::vector<ForkGuardedFd> guards_;
+  absl::Time deadline_ = absl::InfiniteFuture();
+  std::vector<int> awaited_;
 };
 
 }  // namespace muster
