@@ -44,6 +44,7 @@ class FakeCommunicator final : public Communicator {
   }
 
   void Abort(const absl::Status& cause) noexcept override {
+    if (rules_.abort_hangs) world_->AwaitUnblock();
     absl::MutexLock lock(&world_->mutex_);
     if (cause_.ok()) cause_ = cause;
   }

@@ -31,6 +31,7 @@ class FakeWorld {
     bool ignores_abort = false;  // operations of `rank`
     bool connect_hangs = false;
     bool finalize_hangs = false;
+    bool abort_hangs = false;  // and wakes nothing before
     bool destructor_hangs = false;
     bool held_hangs = false;
   };

@@ -131,6 +131,39 @@ TEST_F(GroupResidueTest, AnOperationOnACallersThreadThatReturnsAfterThePoolIsGon
   ExpectAllGivenBack();  // after whoever came back last
 }
 
+TEST_F(GroupResidueTest, AnAbortThatReturnsAfterThePoolIsGoneHasHeldUpNoOtherGroup) {
+  FakeWorld::Rules rules;
+  rules.operation_blocks = rules.abort_hangs = true;
+  Start(rules);
+  Acquire();
+  job_->world().rules.clear();
+  GroupSpec spec = Spec();
+  spec.name = "other";
+  spec.close_timeout = TestJob::Spec().close_timeout;
+  absl::StatusOr<GroupLease> other = job_->pool(0).Acquire(spec);
+  ASSERT_TRUE(other.ok()) << other.status();
+  float value = 1;
+  absl::Status stuck;
+  std::thread caller(
+      [&, group = &*lease_] { stuck = group->AllReduce(Buffer::Of(value), ReduceOp::kSum); });
+  job_->world().WaitForOperations(1);
+  std::thread aborter([&] { lease_.Abort(absl::CancelledError("stop")); });
+  job_->world().WaitForHang();
+  EXPECT_TRUE((*other)->Barrier().ok());
+  EXPECT_TRUE(other->Close().ok());
+  aborter.join();
+  EXPECT_EQ(lease_->state(), GroupState::kAborted);
+  ASSERT_EQ(job_->pool(0).LiveGroups().size(), 1u);
+  EXPECT_EQ(job_->pool(0).LiveGroups()[0].residue,
+            "fake did not give back 1 file descriptor (Abort, all_reduce #1 never returned) within "
+            "50ms");
+  EndPool();
+  job_->world().Unblock();
+  caller.join();
+  EXPECT_EQ(Message(stuck), "all_reduce #1 of train/1: rank 0 left: \"stop\"");
+  ExpectAllGivenBack();
+}
+
 TEST_F(GroupResidueTest, WorksQueuedBehindAStuckOperationEndWithTheCauseOfTheAbort) {
   FakeWorld::Rules rules;
   rules.operation_blocks = rules.ignores_abort = true;

@@ -177,7 +177,7 @@ void GroupRuntime::Do(action::Connect& action) {
   context.deadline = action.deadline;
   context.cancellation = &connect_cancellation_;
   RunOnHelper(
-      "Connect",
+      kLife, "Connect",
       [this, context, name = action.agreement.backend]() -> absl::Status {
         absl::StatusOr<Backend*> backend = options_.backends->Find(name);
         if (!backend.ok()) return backend.status();
@@ -307,31 +307,32 @@ void GroupRuntime::Do(action::ProposalRefused& action) {
   options_.changed();
 }
 
-void GroupRuntime::RunOnHelper(absl::string_view call, absl::AnyInvocable<absl::Status()> task,
+void GroupRuntime::RunOnHelper(Helper helper, absl::string_view call,
+                               absl::AnyInvocable<absl::Status()> task,
                                absl::AnyInvocable<void(absl::Status)> then) {
-  helper_busy_ = true;
+  helpers_[helper].busy = true;
   {
     absl::MutexLock lock(&mutex_);
-    helper_inside_ = std::string(call);
+    helper_inside_[helper] = std::string(call);
   }
   // The thread's last act gives its reference away, so it is not the one that destroys this object
   // (unless it was left behind, and the executor with it).
-  auto finish = [](std::shared_ptr<GroupRuntime> self, absl::AnyInvocable<void(absl::Status)> then,
-                   absl::Status result) {
+  auto finish = [helper](std::shared_ptr<GroupRuntime> self,
+                         absl::AnyInvocable<void(absl::Status)> then, absl::Status result) {
     {
       absl::MutexLock lock(&self->mutex_);
-      self->helper_inside_.clear();
+      self->helper_inside_[helper].clear();
     }
     self->CrossOutResidue();
     const std::shared_ptr<Executor> executor = self->options_.executor;
-    executor->Post(
-        [self = std::move(self), then = std::move(then), result = std::move(result)]() mutable {
-          self->helper_busy_ = false;
-          then(std::move(result));
-        });
+    executor->Post([helper, self = std::move(self), then = std::move(then),
+                    result = std::move(result)]() mutable {
+      self->helpers_[helper].busy = false;
+      then(std::move(result));
+    });
   };
   auto shared_then = std::make_shared<absl::AnyInvocable<void(absl::Status)>>(std::move(then));
-  absl::Status started = helper_.Start(
+  absl::Status started = helpers_[helper].thread.Start(
       [self = shared_from_this(), task = std::move(task), shared_then, finish]() mutable {
         absl::Status result = task();
         task = nullptr;

@@ -136,11 +136,20 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void Do(action::CauseResolved& action);
   void Do(action::ProposalRefused& action);
 
-  // On the control thread. Runs `task`, which is inside `call`, on the helper thread and `then`
+  // What blocks, and for what each has a thread: an abort is for a Connect or a Finalize that
+  // blocks, and the question what is held for an abort that does.
+  enum Helper { kLife, kAbort, kHeld, kHelpers };
+
+  // On the control thread. Runs `task`, which is inside `call`, on that helper's thread and `then`
   // back here; when there is no thread, `then` alone with the error.
-  void RunOnHelper(absl::string_view call, absl::AnyInvocable<absl::Status()> task,
+  void RunOnHelper(Helper helper, absl::string_view call, absl::AnyInvocable<absl::Status()> task,
                    absl::AnyInvocable<void(absl::Status)> then);
+  // What helpers and operations are inside of.
+  std::vector<std::string> Inside() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void AbortCalls(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReleaseWhenUnused();
+  // `held`: by the backend, as far as it says so.
+  void LeaveBehind(absl::string_view held) ABSL_LOCKS_EXCLUDED(mutex_);
   std::string AskHolders();
   void AnswerHolders(const std::string& holders);
   void LetGo();
@@ -171,10 +180,13 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // The control thread's alone.
   GroupProtocol protocol_;
   Executor::TimerId timer_ = 0;
-  HelperThread helper_;
-  bool helper_busy_ = false;
+  struct {
+    HelperThread thread;
+    bool busy = false;
+  } helpers_[kHelpers];
   bool release_wanted_ = false;
   bool release_started_ = false;
+  bool left_behind_ = false;
   Cancellation connect_cancellation_;
   std::unique_ptr<GroupConnectStore> connect_store_;
   std::shared_ptr<GroupRuntime> self_;  // while the group is not terminal
@@ -188,9 +200,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   int64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string backend_ ABSL_GUARDED_BY(mutex_);
   Capabilities capabilities_ ABSL_GUARDED_BY(mutex_);
-  absl::Status cause_ ABSL_GUARDED_BY(mutex_);  // known for good
-  std::string helper_inside_
-      ABSL_GUARDED_BY(mutex_);                     // what the helper thread calls; "" for nothing
+  absl::Status cause_ ABSL_GUARDED_BY(mutex_);                   // known for good
+  std::string helper_inside_[kHelpers] ABSL_GUARDED_BY(mutex_);  // what it calls; "" for nothing
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;   // no operation takes the communicator any more
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // threads were left behind
   bool crossing_out_ ABSL_GUARDED_BY(mutex_) = false;  // and all but the last have come back

@@ -9,12 +9,19 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/group_runtime.h"
 
 namespace muster {
+namespace {
+
+// For the names in the residue: a backend that does not even say what it holds gets no more.
+constexpr absl::Duration kToSayWhatIsHeld = absl::Seconds(1);
+
+}  // namespace
 
 GroupRuntime::~GroupRuntime() {
   absl::MutexLock lock(&mutex_);
@@ -34,7 +41,7 @@ void GroupRuntime::Do(action::Finalize& action) {
     communicator = communicator_;
   }
   RunOnHelper(
-      "Finalize",
+      kLife, "Finalize",
       [communicator = std::move(communicator), deadline = action.deadline]() mutable {
         absl::Status status = communicator->Finalize(deadline);
         communicator.reset();
@@ -50,55 +57,105 @@ void GroupRuntime::Do(action::Finalize& action) {
 
 void GroupRuntime::Do(action::AbortBackend& action) {
   const bool forgets = !HitFault(FaultPoint::kPoolRollback, options_.rank).ok();
-  std::shared_ptr<Communicator> communicator;
+  bool connected = false;
   {
     absl::MutexLock lock(&mutex_);
     aborted_ = true;
-    communicator = communicator_;
     if (forgets) {
       // For tests of the tests: whoever looks for leaks must find this one.
       static_cast<void>(new std::shared_ptr<Communicator>(std::move(communicator_)));
-      communicator_ = communicator = nullptr;
+      communicator_ = nullptr;
     }
+    connected = communicator_ != nullptr;
   }
-  connect_cancellation_.Cancel(action.cause);
-  if (communicator != nullptr) communicator->Abort(action.cause);
   release_wanted_ = true;
-  ReleaseWhenUnused();
+  if (!connected && !helpers_[kLife].busy) {
+    connect_cancellation_.Cancel(action.cause);  // nobody listens
+    ReleaseWhenUnused();
+    return;
+  }
+  // Nothing is released before it has returned; if it does not in time, it is left behind.
+  RunOnHelper(
+      kAbort, "Abort",
+      [this, cause = action.cause] {
+        AbortCalls(cause);
+        return absl::OkStatus();
+      },
+      [this, cause = action.cause](absl::Status result) {
+        if (!result.ok()) {
+          LOG(ERROR) << "group " << protocol_.id() << ": aborted on the control thread: " << result;
+          AbortCalls(cause);
+        }
+        ReleaseWhenUnused();
+      });
 }
 
-void GroupRuntime::Do(action::NameResidue&) {
-  LiveGroup left;
-  left.name = options_.spec.name;
-  left.device = options_.spec.device.ToString();
-  left.state = GroupState::kAborted;
-  std::vector<std::string> inside;
+void GroupRuntime::AbortCalls(const absl::Status& cause) {
   std::shared_ptr<Communicator> communicator;
   {
     absl::MutexLock lock(&mutex_);
-    left.generation = generation_;
-    left.backend = backend_;
-    if (!helper_inside_.empty()) inside.push_back(helper_inside_);
     communicator = communicator_;
+  }
+  connect_cancellation_.Cancel(cause);
+  if (communicator != nullptr) communicator->Abort(cause);
+}
+
+std::vector<std::string> GroupRuntime::Inside() const {
+  std::vector<std::string> inside;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const std::string& call : helper_inside_) {
+      if (!call.empty()) inside.push_back(call);
+    }
   }
   if (std::string operations = gate_.Inside(); !operations.empty()) {
     inside.push_back(std::move(operations));
   }
+  return inside;
+}
+
+void GroupRuntime::Do(action::NameResidue&) {
+  release_started_ = true;  // never, that is: from here on nothing takes the communicator out
+  std::shared_ptr<Communicator> communicator;
+  {
+    absl::MutexLock lock(&mutex_);
+    communicator = communicator_;
+  }
+  if (communicator == nullptr) return LeaveBehind("what it holds");
+  auto held = std::make_shared<std::string>("what it holds");
+  RunOnHelper(
+      kHeld, "Held",
+      [communicator = std::move(communicator), held] {
+        *held = communicator->Held().ToString();
+        return absl::OkStatus();
+      },
+      [this, held](const absl::Status&) { LeaveBehind(*held); });
+  options_.executor->PostAt(options_.executor->Now() + kToSayWhatIsHeld, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->LeaveBehind("what it holds");
+  });
+}
+
+void GroupRuntime::LeaveBehind(absl::string_view held) {
+  if (std::exchange(left_behind_, true)) return;
+  LiveGroup left;
+  left.name = options_.spec.name;
+  left.device = options_.spec.device.ToString();
+  left.state = GroupState::kAborted;
+  left.generation = generation();
+  left.backend = backend();
+  const std::vector<std::string> inside = Inside();
   left.residue = absl::StrCat(
-      left.backend, " did not give back ",
-      communicator == nullptr ? "what it holds" : communicator->Held().ToString(),
+      left.backend, " did not give back ", held,
       inside.empty() ? "" : absl::StrCat(" (", absl::StrJoin(inside, ", "), " never returned)"),
       " within ", absl::FormatDuration(options_.spec.close_timeout));
-  communicator.reset();  // not the last: nobody takes it out before the group is given up, below
   LOG(ERROR) << "group " << protocol_.id() << ": " << left.residue;
-  release_started_ = true;
   if (connect_store_ != nullptr) connect_store_->Detach();
   {
     absl::MutexLock lock(&queue_mutex_);
     queue_ends_ = true;
     if (queue_thread_ != nullptr) queue_thread_->Abandon();
   }
-  helper_.Abandon();
+  for (auto& helper : helpers_) helper.thread.Abandon();
   std::shared_ptr<const LiveGroup> residue = options_.left_behind(std::move(left));
   {
     absl::MutexLock lock(&mutex_);
@@ -110,9 +167,10 @@ void GroupRuntime::Do(action::NameResidue&) {
 }
 
 void GroupRuntime::CrossOutResidue() {
+  if (!Inside().empty()) return;
   {
     absl::MutexLock lock(&mutex_);
-    if (!given_up_ || crossing_out_ || !helper_inside_.empty() || !gate_.idle()) return;
+    if (!given_up_ || crossing_out_) return;
     crossing_out_ = true;
   }
   HelperThread thread;
@@ -135,7 +193,10 @@ void GroupRuntime::CrossOutResidue() {
 }
 
 void GroupRuntime::ReleaseWhenUnused() {
-  if (!release_wanted_ || release_started_ || helper_busy_ || !gate_.idle()) return;
+  if (!release_wanted_ || release_started_ || helpers_[kLife].busy || helpers_[kAbort].busy ||
+      !gate_.idle()) {
+    return;
+  }
   release_started_ = true;
   std::unique_ptr<HelperThread> queue;
   {
@@ -155,7 +216,7 @@ void GroupRuntime::ReleaseWhenUnused() {
     return;
   }
   RunOnHelper(
-      "the end of its communicator",
+      kLife, "the end of its communicator",
       [queue = std::move(queue), communicator = std::move(communicator)]() mutable {
         if (queue != nullptr) queue->Join();
         communicator.reset();
@@ -176,7 +237,7 @@ void GroupRuntime::LetGo() {
   asked_ = false;  // the name's next group must not be asked in the place of this one
   options_.news->Unsubscribe(this);
   refused_.clear();
-  helper_.Join();
+  for (auto& helper : helpers_) helper.thread.Join();
   if (connect_store_ != nullptr) connect_store_->Detach();
   self_.reset();
 }

@@ -1,5 +1,5 @@
-// Runs what blocks (a backend's Connect, Finalize, the end of its communicator) away from the
-// control thread.
+// Runs what blocks (a backend's Connect, Finalize, Abort, the end of its communicator) away from
+// the control thread.
 #ifndef MUSTER_CORE_GROUP_HELPER_THREAD_H_
 #define MUSTER_CORE_GROUP_HELPER_THREAD_H_
 
