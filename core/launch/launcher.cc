@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,8 +60,8 @@ class Job {
   void Reap();
   void TakeLost();
   void Perform(const JobPolicy::Actions& actions);
-  // Passes on what is there; at the end of the stream closes it.
-  void ReadFrom(RankProcess& rank, OutputStream stream);
+  // Passes on what is there, and says how much it was; at the end of the stream closes it.
+  size_t ReadFrom(RankProcess& rank, OutputStream stream);
   void CloseStream(RankProcess& rank, OutputStream stream);
   bool OutputIsFull() const;
 
@@ -308,7 +309,7 @@ void Job::Perform(const JobPolicy::Actions& actions) {
   }
 }
 
-void Job::ReadFrom(RankProcess& rank, OutputStream stream) {
+size_t Job::ReadFrom(RankProcess& rank, OutputStream stream) {
   const int fd = (stream == OutputStream::kOutput ? rank.output() : rank.errors()).get();
   char buffer[1 << 16];
   const ssize_t n = read(fd, buffer, sizeof(buffer));
@@ -317,10 +318,10 @@ void Job::ReadFrom(RankProcess& rank, OutputStream stream) {
       options_.output->Write(rank.rank(), stream,
                              absl::string_view(buffer, static_cast<size_t>(n)));
     }
-    return;
+    return static_cast<size_t>(n);
   }
-  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  CloseStream(rank, stream);
+  if (n == 0 || (errno != EINTR && errno != EAGAIN)) CloseStream(rank, stream);
+  return 0;
 }
 
 void Job::CloseStream(RankProcess& rank, OutputStream stream) {
@@ -436,16 +437,19 @@ void Job::KillAll() {
   Reap();
 }
 
-// All writers have ended, so what is in the pipes is all that will come, unless one of them gave
-// its end to a stranger.
+// All writers have ended, so what is in the pipes is all that will come, unless one of them
+// survived or gave its end to a stranger: of those no more is taken, however fast they write.
 void Job::ReadRest() {
   for (const std::unique_ptr<RankProcess>& rank : ranks_) {
     for (const OutputStream stream : {OutputStream::kOutput, OutputStream::kErrors}) {
-      UniqueFd& fd = stream == OutputStream::kOutput ? rank->output() : rank->errors();
-      while (fd.valid()) {
-        pollfd ready = {fd.get(), POLLIN, 0};
-        if (poll(&ready, 1, 0) <= 0) break;
-        ReadFrom(*rank, stream);
+      const UniqueFd& fd = stream == OutputStream::kOutput ? rank->output() : rank->errors();
+      int waiting = 0;
+      if (fd.valid() && ioctl(fd.get(), FIONREAD, &waiting) != 0) waiting = 0;
+      size_t left = static_cast<size_t>(waiting);
+      while (left > 0) {
+        const size_t taken = ReadFrom(*rank, stream);
+        if (taken == 0) break;
+        left -= std::min(left, taken);
       }
       CloseStream(*rank, stream);
     }

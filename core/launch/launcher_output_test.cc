@@ -122,5 +122,35 @@ TEST_F(ForkedLauncherTest, OneSignalEndsTheWaitForAReaderOfEitherStream) {
   close(nobody_reads[1]);
 }
 
+// A process that nobody may end (another user's, or as here one outside of the job) can have a
+// rank's end of the pipe, and write to it for ever.
+TEST_F(ForkedLauncherTest, AWriterThatOutlivesTheRanksDoesNotKeepTheJob) {
+  const pid_t launcher = Fork(1, {absl::StrCat("*:on ", SIGUSR1, " 0"), "*:pid", "*:wait"});
+  const pid_t rank = ReadPid();
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    const int pipe = open(absl::StrCat("/proc/", rank, "/fd/1").c_str(), O_WRONLY | O_CLOEXEC);
+    // More than one read takes, so that it is never found empty.
+    fcntl(pipe, F_SETPIPE_SZ, 1 << 20);
+    const std::string block(1 << 16, '\n');
+    if (write(pipe, block.data(), block.size()) > 0) (void)!write(ready[1], "x", 1);
+    while (write(pipe, block.data(), block.size()) > 0) {
+    }
+    _exit(1);
+  }
+  close(ready[1]);
+  char byte = 0;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  kill(rank, SIGUSR1);
+  char buffer[1 << 16];
+  while (read(output_fd_, buffer, sizeof(buffer)) > 0) {
+  }
+  EXPECT_EQ(ExitCodeOf(launcher), 0);
+  EXPECT_EQ(ExitCodeOf(stranger), -SIGPIPE);
+}
+
 }  // namespace
 }  // namespace muster
