@@ -1,14 +1,13 @@
 #include "muster/testing/backend_conformance.h"
 
-#include <set>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_split.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "muster/core/collective/backend.h"
+#include "muster/core/collective/communicator.h"
 #include "muster/testing/backend_conformance_world.h"
 
 namespace muster::testing {
@@ -31,12 +30,12 @@ bool ChecksNothing(const absl::Status& result) {
 }
 
 absl::Status CheckCapabilities(const Backend& backend, absl::string_view expected) {
-  const std::string offered = backend.capabilities().ToString();
-  const auto names = [](absl::string_view list) {
-    return std::set<std::string>(absl::StrSplit(list, absl::ByAnyChar(", "), absl::SkipEmpty()));
-  };
-  if (names(offered) == names(expected)) return absl::OkStatus();
-  return conformance::Broken("the backend offers ", offered, ", expected was ", expected);
+  const absl::StatusOr<Capabilities> wanted = Capabilities::Parse(expected);
+  if (!wanted.ok()) return wanted.status();
+  const Capabilities offered = backend.capabilities();
+  if (offered == *wanted) return absl::OkStatus();
+  return conformance::Broken("the backend offers ", offered.ToString(), ", expected was ",
+                             wanted->ToString());
 }
 
 }  // namespace muster::testing

@@ -56,8 +56,9 @@ absl::Span<const ConformanceCheck> ConformanceChecks();
 // backend itself answered, whatever the code.
 bool ChecksNothing(const absl::Status& result);
 
-// OK when the backend offers what `expected` names ("all_reduce, barrier", in any order), no less
-// and no more: what is lost by mistake would be skipped everywhere else.
+// OK when the backend offers what `expected` names ("all_reduce, barrier", in any order; "" for
+// nothing), no less and no more: what is lost by mistake would be skipped everywhere else.
+// InvalidArgument for a word that is no capability.
 absl::Status CheckCapabilities(const Backend& backend, absl::string_view expected);
 
 }  // namespace muster::testing

@@ -21,11 +21,13 @@
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "muster/core/collective/backend.h"
+#include "muster/core/collective/communicator.h"
 #include "muster/testing/backend_conformance.h"
 
 namespace {
 
 using muster::BackendRegistry;
+using muster::Capabilities;
 using muster::testing::ConformanceCheck;
 using muster::testing::ConformanceTarget;
 
@@ -69,6 +71,8 @@ absl::Status ParseArguments(int argc, char** argv, ConformanceTarget& target,
     if (absl::ConsumePrefix(&argument, "--backend=")) {
       name = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--capabilities=")) {
+      const absl::StatusOr<Capabilities> known = Capabilities::Parse(argument);
+      if (!known.ok()) return known.status();
       capabilities = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--option=")) {
       target.options.insert(

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,9 +12,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -86,6 +90,32 @@ std::optional<absl::Status> Call::Result(absl::Duration limit) {
   }
   if (thread_.joinable()) thread_.join();
   return result;
+}
+
+bool NamesRank(absl::string_view message, int rank) {
+  const auto letter = [&](size_t at) {
+    return at < message.size() && absl::ascii_isalnum(static_cast<unsigned char>(message[at]));
+  };
+  constexpr absl::string_view kWord = "rank";
+  for (size_t at = message.find(kWord); at != absl::string_view::npos;
+       at = message.find(kWord, at + 1)) {
+    if (at > 0 && letter(at - 1)) continue;
+    absl::string_view rest = message.substr(at + kWord.size());
+    const bool several = absl::ConsumePrefix(&rest, "s");
+    if (!absl::ConsumePrefix(&rest, " ")) continue;
+    do {
+      const auto end = std::find_if_not(rest.begin(), rest.end(),
+                                        [](unsigned char c) { return absl::ascii_isdigit(c); });
+      const absl::string_view number = rest.substr(0, static_cast<size_t>(end - rest.begin()));
+      rest.remove_prefix(number.size());
+      const bool part_of_a_word =
+          !rest.empty() && absl::ascii_isalpha(static_cast<unsigned char>(rest[0]));
+      if (number.empty() || part_of_a_word || absl::StartsWith(rest, " more")) break;
+      if (number == absl::StrCat(rank)) return true;
+    } while (several && (absl::ConsumePrefix(&rest, ", and ") || absl::ConsumePrefix(&rest, ", ") ||
+                         absl::ConsumePrefix(&rest, " and ")));
+  }
+  return false;
 }
 
 absl::Status NothingToCheck(absl::string_view why) {

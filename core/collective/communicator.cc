@@ -1,14 +1,18 @@
 #include "muster/core/collective/communicator.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -71,6 +75,24 @@ std::string Capabilities::ToString() const {
     if (Has(c)) names.push_back(Name(c));
   }
   return names.empty() ? "nothing" : absl::StrJoin(names, ", ");
+}
+
+absl::StatusOr<Capabilities> Capabilities::Parse(absl::string_view list) {
+  Capabilities parsed;
+  if (absl::StripAsciiWhitespace(list) == Capabilities().ToString()) return parsed;
+  for (absl::string_view word : absl::StrSplit(list, absl::ByAnyChar(", "), absl::SkipEmpty())) {
+    const auto* const known =
+        std::find_if(std::begin(kAllCapabilities), std::end(kAllCapabilities),
+                     [word](Capability capability) { return Name(capability) == word; });
+    if (known == std::end(kAllCapabilities)) {
+      const auto name = [](std::string* out, Capability c) { absl::StrAppend(out, Name(c)); };
+      return absl::InvalidArgumentError(absl::StrCat("unknown capability \"", word, "\" in \"",
+                                                     list, "\": expected some of ",
+                                                     absl::StrJoin(kAllCapabilities, ", ", name)));
+    }
+    parsed.bits_ |= static_cast<uint32_t>(*known);
+  }
+  return parsed;
 }
 
 std::string Holdings::ToString() const {

@@ -49,7 +49,13 @@ class Capabilities {
     for (Capability c : list) bits_ |= static_cast<uint32_t>(c);
   }
   constexpr bool Has(Capability c) const { return (bits_ & static_cast<uint32_t>(c)) != 0; }
-  std::string ToString() const;  // "all_reduce, broadcast, barrier"
+  constexpr bool operator==(const Capabilities& other) const { return bits_ == other.bits_; }
+  constexpr bool operator!=(const Capabilities& other) const { return bits_ != other.bits_; }
+  // "all_reduce, broadcast, barrier"; "nothing"
+  std::string ToString() const;
+  // What ToString() writes, in any order, also without spaces and, for nothing, empty.
+  // InvalidArgument for another word, with all that there are.
+  static absl::StatusOr<Capabilities> Parse(absl::string_view list);
 
  private:
   uint32_t bits_ = 0;

@@ -55,6 +55,25 @@ TEST(CommunicatorTest, CapabilitiesListWhatTheyHave) {
   EXPECT_EQ(Capabilities().ToString(), "nothing");
 }
 
+TEST(CommunicatorTest, CapabilitiesAreReadAsTheyAreWritten) {
+  const Capabilities some = {Capability::kBarrier, Capability::kAllReduce};
+  for (const char* list : {"all_reduce, barrier", "barrier,all_reduce", " barrier all_reduce,"}) {
+    ASSERT_TRUE(Capabilities::Parse(list).ok()) << list;
+    EXPECT_TRUE(*Capabilities::Parse(list) == some) << list;
+  }
+  for (const char* list : {"", " ", "nothing"}) {
+    ASSERT_TRUE(Capabilities::Parse(list).ok()) << list;
+    EXPECT_TRUE(*Capabilities::Parse(list) == Capabilities()) << list;
+  }
+  for (const char* list : {"all_reduces", "nothing, barrier", "barrier; all_reduce"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Capabilities::Parse(list).status())) << list;
+  }
+  EXPECT_EQ(Capabilities::Parse("barrier,x").status().message(),
+            "unknown capability \"x\" in \"barrier,x\": expected some of all_reduce, broadcast, "
+            "reduce, all_gather, gather, scatter, reduce_scatter, all_to_all, barrier, "
+            "send_receive, split, allocate, register");
+}
+
 TEST(CommunicatorTest, HoldingsAreReadable) {
   Holdings held;
   EXPECT_TRUE(held.empty());
