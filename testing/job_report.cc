@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/testing/xml_escape.h"
 
 namespace muster {
 namespace testing {
@@ -38,34 +39,6 @@ std::string OneLine(absl::string_view message) {
 std::string WithPlace(const TestFailure& failure) {
   const std::string text = OneLine(failure.message);
   return failure.where.empty() ? text : absl::StrCat(text, " (", failure.where, ")");
-}
-
-std::string XmlEscape(absl::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    switch (c) {
-      case '&':
-        absl::StrAppend(&escaped, "&amp;");
-        break;
-      case '<':
-        absl::StrAppend(&escaped, "&lt;");
-        break;
-      case '>':
-        absl::StrAppend(&escaped, "&gt;");
-        break;
-      case '"':
-        absl::StrAppend(&escaped, "&quot;");
-        break;
-      case '\n':
-        absl::StrAppend(&escaped, "&#10;");
-        break;
-      default:
-        // XML has no way to say other control characters, nor bytes that are not UTF-8.
-        absl::StrAppend(&escaped, byte < 0x20 || byte >= 0x7f ? "?" : std::string(1, c));
-    }
-  }
-  return escaped;
 }
 
 std::string XmlSeconds(absl::Duration duration) {

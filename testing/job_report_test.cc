@@ -192,12 +192,13 @@ TEST_F(JobReportTest, ACrashAfterAllTestsIsAFailure) {
 }
 
 TEST_F(JobReportTest, XmlHasASuiteForEachRankAndEscapesWhatXmlCannotSay) {
-  Fail(1, 100.2, "a.cc:1", "<&\">\n\x01");
+  Fail(1, 100.2, "a.cc:1", "<&\">\n\x01Z\xC3\xBCrich");
   const std::string xml = JobReport(facts_).Xml();
   EXPECT_THAT(xml, HasSubstr("tests=\"3\" failures=\"2\""));
   EXPECT_THAT(xml, HasSubstr("<testsuite name=\"rank 0\" tests=\"1\" failures=\"0\""));
   EXPECT_THAT(xml, HasSubstr("<testsuite name=\"rank 1\" tests=\"1\" failures=\"1\""));
-  EXPECT_THAT(xml, HasSubstr("<failure message=\"a.cc:1&#10;&lt;&amp;&quot;&gt;&#10;?\">"));
+  EXPECT_THAT(xml,
+              HasSubstr("<failure message=\"a.cc:1&#10;&lt;&amp;&quot;&gt;&#10;?Z\xC3\xBCrich\">"));
 }
 
 }  // namespace
