@@ -1,6 +1,7 @@
 // The fixture on real groups, as a user writes it.
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,26 @@ TEST_P(WithParameter, NamesWithOtherLettersMakeGroupsToo) {
   EXPECT_THAT(group().name(), HasSubstr("NamesWithOtherLettersMakeGroupsToo-"));
 }
 INSTANTIATE_TEST_SUITE_P(Some, WithParameter, ::testing::Values(0, 1));
+
+// Two names that differ in what a group's name has no room for.
+class OneFixture : public testing::MultiRankTest {};
+class AnotherFixture : public testing::MultiRankTest {};
+
+std::set<std::string>& NamesOfGroups() {
+  static auto* const names = new std::set<std::string>;
+  return *names;
+}
+
+TEST_F(OneFixture, SharesItsGroupsNameWithNoTestThatHasTheSameLongEndOfItsOwnName) {
+  Barrier();
+  EXPECT_EQ(group().name().size(), 64u);
+  EXPECT_TRUE(NamesOfGroups().insert(group().name()).second) << group().name();
+}
+
+TEST_F(AnotherFixture, SharesItsGroupsNameWithNoTestThatHasTheSameLongEndOfItsOwnName) {
+  Barrier();
+  EXPECT_TRUE(NamesOfGroups().insert(group().name()).second) << group().name();
+}
 
 }  // namespace
 }  // namespace muster

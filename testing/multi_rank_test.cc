@@ -1,5 +1,6 @@
 #include "muster/testing/multi_rank_test.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,13 @@ namespace muster {
 namespace testing {
 namespace {
 
+// FNV-1a: the same in all processes, which absl's is not.
+uint32_t Hash(absl::string_view text) {
+  uint32_t hash = 2166136261u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
 // "AllReduceTest.SumsOverRanks" in the letters of a group's name, so that messages name the test
 // and no two tests share a group.
 std::string NameOfCurrentTest() {
@@ -29,9 +37,11 @@ std::string NameOfCurrentTest() {
         absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_.-", c);
     if (!allowed) c = '-';
   }
-  // The end of a name tells more than its beginning: the parameter's value.
-  if (name.size() > kLongest) name = name.substr(name.size() - kLongest);
-  return name;
+  if (name.size() <= kLongest) return name;
+  // The end of a name tells more than its beginning: the parameter's value. The hash tells the
+  // beginnings apart.
+  const std::string hash = absl::StrCat("-", absl::Hex(Hash(name), absl::kZeroPad8));
+  return absl::StrCat(name.substr(name.size() - (kLongest - hash.size())), hash);
 }
 
 // For the peers, whose work fails of it: rank 1 left: "label 17 out of range".
