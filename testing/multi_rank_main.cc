@@ -2,14 +2,18 @@
 // core/launch, so no file has to be found and an importing repository needs nothing else.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -82,6 +86,19 @@ class PrematureExitFile {
  private:
   const std::string path_;
 };
+
+absl::Status WriteXml(const std::string& path, const std::string& xml) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out << xml;
+  out.close();
+  if (out) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the XML report cannot be written to \"", path,
+                                             "\": ", errno == 0 ? "failed" : strerror(errno)));
+}
 
 void PrintTail(const std::string& path, absl::string_view name, size_t lines_shown) {
   std::ifstream in(path, std::ios::binary);
@@ -194,8 +211,14 @@ int TestJob::Run() {
   if (!result.ok()) return Complain(result.status());
   const JobReport report = Report(*result);
   Print(report);
-  if (!plan_.xml_output_file.empty()) std::ofstream(plan_.xml_output_file) << report.Xml();
-  return report.ExitCode();
+  int code = report.ExitCode();
+  if (!plan_.xml_output_file.empty()) {
+    const absl::Status written = WriteXml(plan_.xml_output_file, report.Xml());
+    // Whoever reads the report must not take an older one for this.
+    if (!written.ok() && code == 0) code = kSetUpError;
+    if (!written.ok()) Complain(written);
+  }
+  return code;
 }
 
 }  // namespace

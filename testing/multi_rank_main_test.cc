@@ -283,7 +283,27 @@ TEST_F(MultiRankMainTest, ListingTestsNeedsNoRanks) {
   EXPECT_EQ(output_, "GoodTest.\n  Passes\n  PassesToo\n");
 }
 
+TEST_F(MultiRankMainTest, TheXmlGoesIntoAFolderThatIsMade) {
+  EXPECT_EQ(Run("GoodTest.Passes", {"--gtest_output=xml:" + folder_ + "/new/folder/"}), 0);
+  EXPECT_THAT(ReadFile(absl::StrCat(folder_, "/new/folder/",
+                                    std::filesystem::path(*program).filename().string(), ".xml")),
+              HasSubstr("<testsuite name=\"rank 1\""));
+  EXPECT_THAT(Xml(), IsEmpty());
+}
+
+TEST_F(MultiRankMainTest, AnXmlThatCannotBeWrittenIsNoSuccess) {
+  EXPECT_EQ(Run("GoodTest.Passes", {"--gtest_output=xml:" + folder_}), 125);
+  EXPECT_THAT(output_, HasSubstr("[muster] the XML report cannot be written to \"" + folder_ +
+                                 "\": Is a directory"));
+  EXPECT_EQ(Run("GoodTest.Passes", {"--gtest_output=xml:/dev/full"}), 125);
+  EXPECT_THAT(output_, HasSubstr("\"/dev/full\": No space left on device"));
+  // The tests' own verdict comes first.
+  EXPECT_EQ(Run("BadTest.FailsOnRankOne", {"--gtest_output=xml:/dev/full"}), 1);
+}
+
 TEST_F(MultiRankMainTest, WrongArgumentsAreNamed) {
+  EXPECT_EQ(Run("", {"--gtest_output=json:x"}), 125);
+  EXPECT_THAT(output_, HasSubstr("--gtest_output is \"json:x\""));
   EXPECT_EQ(Run("", {"--muster_ranks=x"}), 125);
   EXPECT_THAT(output_, HasSubstr("--muster_ranks is \"x\": expected 1 to 4096"));
 }

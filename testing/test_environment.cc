@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +34,22 @@ std::optional<int> ParseNumber(absl::string_view text, int low, int high) {
   return value;
 }
 
+// The file of GoogleTest's xml, xml:FILE and xml:FOLDER/ (then the program's name in it); "" for
+// none. GoogleTest's other forms would be one rank's report, and ours is of all ranks.
+absl::StatusOr<std::string> XmlFile(absl::string_view variable, absl::string_view output,
+                                    absl::string_view program) {
+  absl::string_view file = output;
+  if (output.empty()) return "";
+  if (!absl::ConsumePrefix(&file, "xml") || !(file.empty() || file[0] == ':')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        variable, " is \"", output,
+        "\": the report of several ranks is XML: expected xml, xml:FILE or xml:FOLDER/"));
+  }
+  absl::ConsumePrefix(&file, ":");
+  if (file.empty()) return "test_detail.xml";  // GoogleTest's
+  return absl::EndsWith(file, "/") ? absl::StrCat(file, program, ".xml") : std::string(file);
+}
+
 // What is needed after the deadline stays, or a tenth of the limit, up to ten seconds, where that
 // is more; but half of the limit is the ranks'.
 absl::Duration DeadlineWithin(absl::Duration timeout, absl::Duration needed) {
@@ -49,11 +66,11 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
   plan.logs_folder = variable("TEST_UNDECLARED_OUTPUTS_DIR");
   plan.premature_exit_file = variable("TEST_PREMATURE_EXIT_FILE");
   plan.shard_status_file = variable("TEST_SHARD_STATUS_FILE");
-  plan.xml_output_file = variable("XML_OUTPUT_FILE");
   plan.temporary_folder = variable("TEST_TMPDIR");
   if (plan.temporary_folder.empty()) plan.temporary_folder = variable("TMPDIR");
   if (plan.temporary_folder.empty()) plan.temporary_folder = "/tmp";
 
+  std::optional<std::string> output;
   for (size_t i = 0; i < arguments.size(); ++i) {
     absl::string_view argument = arguments[i];
     if (i == 0) {
@@ -69,7 +86,7 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
       plan.backend = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--gtest_output=")) {
       // N ranks would write one file; ours is written once.
-      if (absl::ConsumePrefix(&argument, "xml:")) plan.xml_output_file = std::string(argument);
+      output = std::string(argument);
     } else {
       plan.only_list = plan.only_list || argument == "--gtest_list_tests" || argument == "--help";
       plan.rank_arguments.emplace_back(argument);
@@ -80,6 +97,15 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
         absl::StrCat(plan.ranks == 0 ? "--muster_ranks" : "--muster_backend",
                      " is not given: run this test with Bazel, or add --muster_ranks=2 "
                      "--muster_backend=gloo by hand"));
+  }
+  plan.xml_output_file = variable("XML_OUTPUT_FILE");
+  // A list is GoogleTest's to write.
+  if (!plan.only_list && (output.has_value() || plan.xml_output_file.empty())) {
+    absl::StatusOr<std::string> file =
+        output.has_value() ? XmlFile("--gtest_output", *output, plan.name)
+                           : XmlFile("GTEST_OUTPUT", variable("GTEST_OUTPUT"), plan.name);
+    if (!file.ok()) return file.status();
+    plan.xml_output_file = *std::move(file);
   }
   if (!variable("TEST_TARGET").empty()) plan.name = variable("TEST_TARGET");
 

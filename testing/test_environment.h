@@ -24,7 +24,8 @@ struct TestPlan {
   Environment rank_environment{{}};
   bool only_list = false;  // --gtest_list_tests, --help: no ranks are needed
 
-  std::string xml_output_file;      // "" for none
+  // --gtest_output, else XML_OUTPUT_FILE, else GTEST_OUTPUT; "" for none.
+  std::string xml_output_file;
   std::string premature_exit_file;  // "" for none
   std::string shard_status_file;    // "" for none
   std::string logs_folder;          // TEST_UNDECLARED_OUTPUTS_DIR, "" for none

@@ -63,6 +63,40 @@ TEST(TestPlanTest, OnlyTheLauncherOwnsBazelsFiles) {
                           std::make_pair("TEST_TARGET", "//a:b")));
 }
 
+TEST(TestPlanTest, TheXmlGoesWhereGoogleTestWouldPutIt) {
+  const auto file = [](const char* output, Environment::Variables variables = {}) {
+    return Plan({std::string("--gtest_output=") + output}, Of(std::move(variables)))
+        .xml_output_file;
+  };
+  EXPECT_EQ(file("xml"), "test_detail.xml");
+  EXPECT_EQ(file("xml:"), "test_detail.xml");
+  EXPECT_EQ(file("xml:a.xml"), "a.xml");
+  EXPECT_EQ(file("xml:/tmp/out/"), "/tmp/out/my_test.xml");
+  EXPECT_EQ(file("xml:out/", {{"TEST_TARGET", "//a:b"}}), "out/my_test.xml");
+  EXPECT_EQ(file("", {{"XML_OUTPUT_FILE", "x"}}), "");
+  EXPECT_EQ(file("xml:a", {{"XML_OUTPUT_FILE", "x"}, {"GTEST_OUTPUT", "json:y"}}), "a");
+  EXPECT_EQ(Plan({}, Of({{"GTEST_OUTPUT", "xml:y"}})).xml_output_file, "y");
+  EXPECT_EQ(Plan({}).xml_output_file, "");
+}
+
+TEST(TestPlanTest, AReportThatWeDoNotWriteIsAnErrorAndNotSilence) {
+  const auto error = [](std::vector<std::string> arguments, const Environment& environment) {
+    arguments.insert(arguments.begin(), {"test", "--muster_ranks=2", "--muster_backend=gloo"});
+    const absl::Status status = PlanTest(arguments, environment, 1).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  for (const char* output : {"json", "json:a.json", "xmlfile", "a.xml"}) {
+    EXPECT_THAT(error({std::string("--gtest_output=") + output}, Of({})),
+                HasSubstr(std::string("--gtest_output is \"") + output +
+                          "\": the report of several ranks is XML: expected xml, xml:FILE or "
+                          "xml:FOLDER/"));
+  }
+  EXPECT_THAT(error({}, Of({{"GTEST_OUTPUT", "json"}})), HasSubstr("GTEST_OUTPUT is \"json\""));
+  // GoogleTest's own list has both forms.
+  EXPECT_TRUE(Plan({"--gtest_list_tests", "--gtest_output=json:a.json"}).only_list);
+}
+
 TEST(TestPlanTest, ASeedThatWasGivenStays) {
   const TestPlan plan = Plan({}, Of({{"GTEST_RANDOM_SEED", "3"}}));
   EXPECT_EQ(plan.rank_environment.Get("GTEST_RANDOM_SEED"), "3");
