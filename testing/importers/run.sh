@@ -35,13 +35,22 @@ stays_private() {
 }
 
 prints_the_mean() {
-  local said
-  bazel build --noshow_progress --symlink_prefix=/ //app:print_mean @muster//tools:muster
+  bazel build --noshow_progress --symlink_prefix=/ //app:print_mean //app:start_ranks \
+    @muster//tools:muster
   local bin
   bin=$(bazel info --noshow_progress bazel-bin)
-  said=$("$(muster_in "$bin")" run -n 2 -- "$bin/app/print_mean" 1 3)
-  [ "$(grep -c 'mean: 2$' <<< "$said")" = 2 ] || die "$mode: expected a mean of 2 from each rank, got: $said"
-  say "$mode: print_mean ran on two ranks"
+  two_means_of "muster run" "$(muster_in "$bin")" run -n 2 -- "$bin/app/print_mean" 1 3
+  two_means_of start_ranks "$bin/app/start_ranks" 2 "$bin/app/print_mean" 1 3
+}
+
+# two_means_of NAME COMMAND...: it starts print_mean as two ranks.
+two_means_of() {
+  local said name=$1
+  shift
+  said=$("$@") || die "$mode: $name failed: $said"
+  [ "$(grep -c 'mean: 2$' <<< "$said")" = 2 ] ||
+    die "$mode: expected a mean of 2 from each rank of $name, got: $said"
+  say "$mode: print_mean ran on two ranks of $name"
 }
 
 # The folder of the repository has another name in each mode.
