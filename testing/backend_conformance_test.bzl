@@ -30,6 +30,7 @@ def backend_conformance_test(
         capabilities = None,
         size = "medium",
         tags = [],
+        visibility = None,
         **kwargs):
     """One test for each number of ranks, which are threads of one process, and a test_suite.
 
@@ -43,6 +44,7 @@ def backend_conformance_test(
         core/collective/communicator.h ("all_reduce"); None: not checked.
       size: of each test.
       tags: of each test and of the suite.
+      visibility: of each test and of the suite.
       **kwargs: of each test.
     """
     tests = []
@@ -64,6 +66,7 @@ def backend_conformance_test(
             main = False,
             size = size,
             tags = tags,
+            visibility = visibility,
             **kwargs
         )
         tests.append(test)
@@ -71,4 +74,5 @@ def backend_conformance_test(
         name = name,
         tags = tags,
         tests = tests,
+        visibility = visibility,
     )

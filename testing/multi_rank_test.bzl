@@ -35,9 +35,16 @@ def multi_rank_test(
         tags = [],
         args = [],
         copts = [],
+        defines = [],
         local_defines = [],
+        includes = [],
+        features = [],
+        target_compatible_with = [],
+        visibility = None,
         **kwargs):
     """Makes tests NAME_<backend>_<n>ranks and a test_suite NAME of them.
+
+    The sources are compiled once, in a library NAME_cases that all the tests link.
 
     Args:
       name: of the suite.
@@ -51,8 +58,13 @@ def multi_rank_test(
       tags: of each test and the suite.
       args: for each rank.
       copts: of the sources.
+      defines: of the sources.
       local_defines: of the sources.
-      **kwargs: of each test: env, data, shard_count, flaky, timeout, ...
+      includes: of the sources.
+      features: of the sources and each test.
+      target_compatible_with: of the sources and each test.
+      visibility: of each test and the suite.
+      **kwargs: of each test: env, data, shard_count, flaky, timeout, linkopts, ...
     """
     if not ranks or not backends:
         fail("multi_rank_test %s: ranks and backends must not be empty" % name)
@@ -74,7 +86,11 @@ def multi_rank_test(
         testonly = True,
         srcs = srcs,
         copts = copts,
+        defines = defines,
         local_defines = local_defines,
+        includes = includes,
+        features = features,
+        target_compatible_with = target_compatible_with,
         tags = ["manual"],
         visibility = ["//visibility:private"],
         deps = deps + [_FIXTURE],
@@ -93,6 +109,9 @@ def multi_rank_test(
                 # What the scheduler should set aside: tests with more ranks than cores wait for each
                 # other otherwise.
                 tags = tags + ["cpu:%d" % min(count, 4)],
+                features = features,
+                target_compatible_with = target_compatible_with,
+                visibility = visibility,
                 deps = [":" + name + "_cases", _MAIN, libraries[backend]],
                 **kwargs
             )
@@ -100,4 +119,5 @@ def multi_rank_test(
         name = name,
         tags = tags,
         tests = tests,
+        visibility = visibility,
     )
