@@ -47,7 +47,8 @@ GroupState Group::state() const {
   return runtime_ == nullptr ? GroupState::kDestroyed : runtime_->state();
 }
 absl::Status Group::status() const {
-  return runtime_ == nullptr ? EmptyLease("status") : runtime_->status();
+  absl::Status owner = CheckOwner("status");
+  return owner.ok() ? runtime_->status() : owner;
 }
 
 // Before anything is locked: in a forked child whoever held a lock, or would answer, is not there.

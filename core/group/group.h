@@ -5,11 +5,13 @@
 // refused (FailedPrecondition): the ranks would interleave them differently. Asynchronous ones
 // queue, and a blocking one waits for those before it.
 //
-// Errors of every operation: InvalidArgument (a misuse, found before anything moved, the group
-// stays usable), FailedPrecondition (closed or closing: names the group, its state and who closed
-// it), DeadlineExceeded (operation_timeout), else the cause, the same on every rank: "all_reduce
-// #41 of train/1: rank 3 (host b, pid 812) was lost: killed by signal 9". After any error but the
-// first two the group is aborted on every rank.
+// Errors of every operation. Found before anything moved, and harmless: InvalidArgument (a misuse),
+// Unimplemented (the backend lacks it), FailedPrecondition for a call while another thread is in a
+// blocking one, in a forked child or on an empty lease. FailedPrecondition, too, when the group is
+// closed or closing: names the group, its state and who closed it. After every other error the
+// group is aborted on every rank: DeadlineExceeded (operation_timeout), FailedPrecondition when the
+// ranks did not do the same work, else the cause, the same on every rank: "all_reduce #41 of
+// train/1: rank 3 (host b, pid 812) was lost: killed by signal 9". status() tells which it is.
 #ifndef MUSTER_CORE_GROUP_GROUP_H_
 #define MUSTER_CORE_GROUP_GROUP_H_
 
@@ -47,7 +49,8 @@ class Group {
   std::string backend() const;      // resolved: never "auto"
   Capabilities capabilities() const;
   GroupState state() const;
-  // OK while it is usable; else why not, as an operation would say it.
+  // OK while it is usable; else why not, as an operation would say it, and at once: Unavailable
+  // while it is aborting and the cause is not known yet, for which an operation waits.
   absl::Status status() const;
 
   // See communicator.h for shapes. The two-buffer forms accept in == out where communicator.h says

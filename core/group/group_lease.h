@@ -33,18 +33,23 @@ class GroupLease {
   Group* operator->() const;
 
   // Gives the lease back. The group stays for the next Acquire, or closes with its last lease when
-  // the pool says so (then this blocks, at most close_timeout).
+  // the pool says so (then this blocks, as Close does).
   void Release();
 
   // Closes the group on every rank: work up to the last operation finishes, later work is refused,
   // everything is given back. Only the last holder may: FailedPrecondition naming the other holders
-  // else. Every later call of it on this rank gets the same result. When it became an abort the
-  // result is the cause.
-  absl::Status Close();  // within the spec's close_timeout
+  // else, or that this is the control thread. Every later call of it on this rank gets the same
+  // result. When it became an abort the result is the cause.
+  //
+  // Work has `timeout` to finish on every rank, and then the backend at least the spec's
+  // close_timeout to end in good order. What takes longer becomes an abort, which ends within
+  // another close_timeout + cause_window.
+  absl::Status Close();  // with the spec's close_timeout
   absl::Status Close(absl::Duration timeout);
 
   // Aborts the group, here and (by news) everywhere, with `cause` (not OK). Any thread, any time.
-  // Returns when this rank holds nothing any more; never waits for a peer.
+  // Returns when this rank holds nothing any more, at most close_timeout + cause_window of the spec
+  // later (on the control thread at once); never waits for a peer.
   void Abort(const absl::Status& cause);
 
  private:

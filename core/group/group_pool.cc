@@ -64,6 +64,18 @@ class GroupPoolImpl final : public GroupPool {
   const int exceptions_at_birth_ = std::uncaught_exceptions();
 };
 
+// A rank beats each tenth of it, and a machine under load may be late by more than a few
+// milliseconds.
+constexpr absl::Duration kLeastHeartbeatTimeout = absl::Milliseconds(10);
+
+absl::Status CheckTimeout(absl::string_view field, absl::Duration value, absl::Duration least,
+                          absl::string_view accepted) {
+  if (value > absl::ZeroDuration() && value >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("PoolOptions.", field, " is ",
+                                                 absl::FormatDuration(value), ": it must be ",
+                                                 accepted, " (infinite is fine)"));
+}
+
 absl::StatusOr<std::unique_ptr<GroupPool>> MakePool(const World& world, const PoolOptions& options,
                                                     absl::StatusOr<JobConnection> connection) {
   if (!connection.ok()) return connection.status();
@@ -77,6 +89,17 @@ absl::StatusOr<std::unique_ptr<GroupPool>> MakePool(const World& world, const Po
 
 }  // namespace
 
+absl::Status PoolOptions::Validate() const {
+  for (const auto& [field, value] :
+       {std::pair<const char*, absl::Duration>{"close_timeout", close_timeout},
+        {"connect_timeout", connect_timeout}}) {
+    absl::Status status = CheckTimeout(field, value, absl::ZeroDuration(), "more than zero");
+    if (!status.ok()) return status;
+  }
+  return CheckTimeout("heartbeat_timeout", heartbeat_timeout, kLeastHeartbeatTimeout,
+                      absl::StrCat(absl::FormatDuration(kLeastHeartbeatTimeout), " or more"));
+}
+
 absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::FromEnvironment(PoolOptions options) {
   const Environment environment = Environment::OfProcess();
   if (absl::Status faults = ArmFaultsFromEnvironment(environment); !faults.ok()) return faults;
@@ -87,6 +110,7 @@ absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::FromEnvironment(PoolOption
 
 absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world,
                                                              PoolOptions options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   if (absl::Status valid = world.Validate(); !valid.ok()) return valid;
   return MakePool(world, options,
                   OpenJobConnection(world, options.connect_timeout, options.heartbeat_timeout));
@@ -95,6 +119,7 @@ absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world,
 absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size,
                                                                MemoryStoreServer& server,
                                                                PoolOptions options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   World world;
   world.rank = world.local_rank = rank;
   world.size = world.local_size = size;

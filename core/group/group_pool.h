@@ -35,15 +35,21 @@ struct PoolOptions {
   // When the last lease of a group ends: keep the group for the next Acquire (false), or close it
   // everywhere (true).
   bool close_idle_groups = false;
-  // Bound of the pool's own end: of Close() and the destructor.
+  // Of the pool's end: what the destructor gives to Close(), and the most that an abort, here or at
+  // exit, waits for a backend to give back what it holds, whatever the specs say.
   absl::Duration close_timeout = absl::Seconds(5);
-  // Beats each tenth of it; a rank that is silent for longer is lost. absl::InfiniteDuration() for
-  // debuggers.
+  // Beats each tenth of it; a rank that is silent for longer is lost. 10 ms or more;
+  // absl::InfiniteDuration() for debuggers.
   absl::Duration heartbeat_timeout = absl::Seconds(10);
   // How long to look for the store.
   absl::Duration connect_timeout = absl::Seconds(30);
   BackendRegistry* backends = nullptr;  // null: BackendRegistry::Global()
-  Observer* observer = nullptr;         // sees every transition; outlives the pool
+  // Sees every transition, on the control thread, where nothing that waits may be called: Acquire
+  // and Close answer FailedPrecondition there, and Abort does not wait. Outlives the pool.
+  Observer* observer = nullptr;
+
+  // InvalidArgument naming the field, its value and what is accepted.
+  absl::Status Validate() const;
 };
 
 // What a pool has done so far. Counts of this rank.
@@ -52,11 +58,11 @@ struct PoolStatistics {
   int64_t groups_reused = 0;     // Acquires answered with a live group, without communication
   int64_t groups_destroyed = 0;  // ended clean
   int64_t groups_aborted = 0;
-  absl::Duration last_create;   // Acquire to ready, of the latest generation
+  absl::Duration last_create;   // beginning of the set-up to ready, of the latest generation
   absl::Duration last_destroy;  // close requested to terminal
 };
 
-// Thread-safe. Blocking calls return within the bounds of the spec.
+// Thread-safe. Blocking calls are bounded; each says by what.
 class GroupPool {
  public:
   // Finds out who started us and where the store is (rendezvous/world.h), and joins. Errors name
@@ -65,20 +71,23 @@ class GroupPool {
   static absl::StatusOr<std::unique_ptr<GroupPool>> Create(const World& world,
                                                            PoolOptions options = {});
 
-  virtual ~GroupPool() =
-      default;  // Close(options.close_timeout), or a local abort during unwinding
+  // Close(options.close_timeout), or Abort during unwinding and while a lease on a live group is
+  // out.
+  virtual ~GroupPool() = default;
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
   // A lease on the group that `spec` describes: the live one when its identity is equal (no
   // communication), else a new generation, made together with the same call on every rank. Blocks
-  // until ready, at most spec.setup_timeout. Errors:
+  // until ready, at most spec.setup_timeout; a set-up that fails then is undone first, which takes
+  // at most spec.cause_window + spec.close_timeout more. Errors:
   //   InvalidArgument     the spec is invalid, or the ranks asked for different ones: the field,
   //                       and who asked for what
   //   NotFound            the backend is not linked in: those that are
   //   FailedPrecondition  a group of this name with another identity is held, here or elsewhere:
-  //                       holders and what differs; the pool is closed; called in a forked child
+  //                       holders and what differs; the pool is closed; called in a forked child or
+  //                       on the control thread
   //   DeadlineExceeded    ranks that did not come, by number
   //   else                the cause of the failed set-up, the same on every rank; nothing is left
   //                       of it and a new attempt works at once
@@ -92,15 +101,18 @@ class GroupPool {
 
   // Closes every group, collectively, and leaves the store. FailedPrecondition naming the holders
   // while a lease is out (nothing is closed then). Idempotent. When peers do not come within
-  // `timeout` what is left is aborted and the result says so. A call while another thread's is
-  // under way waits for the same result, within its own `timeout`.
+  // `timeout` what is left is aborted and the result says so: that takes at most
+  // options.close_timeout + the specs' cause_window more, and leaving the store a second more. A
+  // call while another thread's is under way waits for the same result, within its own `timeout`.
   virtual absl::Status Close(absl::Duration timeout) = 0;
 
   // Aborts every group here with `cause` (not OK), which the peers learn as `rank 1 left:
-  // "<cause>"`, and leaves the store. Bounded, never
-  // waits for a peer: a rank that serves the job's store takes it away from those who have not
-  // left. While another thread is in Close, that one's close becomes an abort, and its end is
-  // waited for.
+  // "<cause>"`, and leaves the store. Never waits for a peer: a rank that serves the job's store
+  // takes it away from those who have not left. Takes at most options.close_timeout + the specs'
+  // cause_window, and another options.close_timeout where the store does not answer. While another
+  // thread is in Close, that one's close becomes an abort, and its end is waited for. On the
+  // control thread it waits for nothing; the groups end by themselves, and Close or the destructor
+  // still have to end the pool.
   virtual void Abort(const absl::Status& cause) = 0;
 
  private:

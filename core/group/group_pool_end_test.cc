@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/group/test_job.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/observe/observer.h"
@@ -113,6 +114,85 @@ struct RecordStates final : public Observer {
   void OnTransition(const TransitionEvent& event) override { states[event.group] = event.to; }
   std::map<std::string, GroupState> states;
 };
+
+// L1: a spec may be more patient than whoever owns the pool.
+TEST_F(GroupPoolEndTest, TheBoundsOfThePoolHoldWhateverTheSpecsSay) {
+  PoolOptions options;
+  options.close_timeout = absl::Milliseconds(50);
+  GroupSpec spec = Spec();
+  spec.close_timeout = absl::InfiniteDuration();
+  for (const bool aborted : {false, true}) {
+    Start(options);
+    ASSERT_TRUE(pool().Acquire(spec).ok());
+    if (aborted) {
+      std::thread closer([&] { EXPECT_FALSE(pool().Close(absl::InfiniteDuration()).ok()); });
+      AwaitState(GroupState::kClosing);
+      pool().Abort(absl::CancelledError("enough"));
+      closer.join();
+    } else {
+      const absl::Status closed = pool().Close(absl::Milliseconds(50));
+      EXPECT_EQ(closed.code(), absl::StatusCode::kDeadlineExceeded) << closed;
+      EXPECT_EQ(Message(closed),
+                "'train/1' did not close in time: its backend did not finish (seen by rank 0)");
+    }
+    ASSERT_EQ(pool().LiveGroups().size(), 1u);
+    EXPECT_THAT(pool().LiveGroups()[0].residue, HasSubstr("(Finalize never returned) within "));
+    job_->world().Unblock();
+    job_->AwaitGivenBack();
+  }
+}
+
+// Calls everything that waits, from the control thread, when group "second" becomes ready.
+class CallBack final : public Observer {
+ public:
+  void OnTransition(const TransitionEvent& event) override {
+    if (event.group != "second/1" || event.to != GroupState::kReady) return;
+    acquired = pool->Acquire(TestJob::Spec()).status();
+    closed = lease->Close();
+    pool_closed = pool->Close(absl::Hours(1));
+    lease->Abort(absl::CancelledError("from an observer"));
+    pool->Abort(absl::CancelledError("too late"));
+  }
+  GroupPool* pool = nullptr;
+  GroupLease* lease = nullptr;
+  absl::Status acquired, closed, pool_closed;
+};
+
+TEST(GroupPoolObserverTest, WhatWaitsIsRefusedOnTheControlThreadAndAnAbortDoesNotWait) {
+  CallBack back;
+  PoolOptions options;
+  options.observer = &back;
+  TestJob job(1, options);
+  absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  back.pool = &job.pool(0);
+  back.lease = &*lease;
+  GroupSpec second = TestJob::Spec();
+  second.name = "second";
+  EXPECT_FALSE(job.pool(0).Acquire(second).ok()) << "the pool was aborted";
+  for (const absl::Status& status : {back.acquired, back.closed, back.pool_closed}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), HasSubstr("on rank 0's control thread"));
+  }
+  EXPECT_EQ(Message(lease->Close()), "rank 0 left: \"from an observer\"");
+  EXPECT_THAT(Message(job.pool(0).Acquire(TestJob::Spec()).status()), HasSubstr("was closed"));
+  lease->Release();
+  EXPECT_TRUE(job.pool(0).Close(absl::Hours(1)).ok()) << "the pool has still to be ended";
+  EXPECT_EQ(job.server().Sessions().at(0).liveness, SessionRecord::Liveness::kLeft);
+  EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+// L6: the hook at exit runs on the thread that calls exit, which may be the one it would wait for.
+TEST(GroupPoolExitDeathTest, AnExitOnTheControlThreadEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        absl::StatusOr<ScopedFaults> faults = ScopedFaults::Arm("pool.voting=exit(code=3)");
+        TestJob job(1);
+        job.pool(0).Acquire(TestJob::Spec("fake")).status().IgnoreError();
+        job.pool(0).Acquire(TestJob::Spec("other")).status().IgnoreError();
+      },
+      ::testing::ExitedWithCode(3), "");
+}
 
 // A lease on what has ended holds nothing.
 TEST(GroupPoolAbortTest, APoolThatDiesWithALeaseOnAnEndedGroupClosesTheOthers) {

@@ -110,6 +110,43 @@ TEST_F(GroupPoolTcpTest, AnAbortOfTheRankThatServesTheStoreWaitsForNoPeer) {
   EXPECT_THAT(std::string(leases[1]->Barrier().message()), HasSubstr("enough"));
 }
 
+// As the abort alone: that a close was under way makes no peer be waited for.
+TEST_F(GroupPoolTcpTest, AnAbortDuringTheCloseOfTheRankThatServesTheStoreWaitsForNoPeer) {
+  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  const std::string address = (*probe)->address();
+  probe->reset();
+  options_.close_timeout = absl::Hours(1);
+  std::vector<std::unique_ptr<GroupPool>> pools(2);
+  std::vector<GroupLease> leases(2);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      World world = RankOf(rank, 2, address);
+      if (rank == 0) world.serve_address = address;
+      auto pool = GroupPool::Create(world, options_);
+      ASSERT_TRUE(pool.ok()) << pool.status();
+      pools[rank] = *std::move(pool);
+      auto lease = pools[rank]->Acquire(GroupSpec());
+      ASSERT_TRUE(lease.ok()) << lease.status();
+      leases[rank] = *std::move(lease);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_FALSE(leases[0].empty() || leases[1].empty());
+  float value = 1;
+  const Work work = leases[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // to be finished
+  leases[0].Release();
+  std::thread closer([&] { EXPECT_FALSE(pools[0]->Close(absl::Hours(1)).ok()); });
+  while (pools[0]->LiveGroups().empty() ||
+         pools[0]->LiveGroups()[0].state != GroupState::kDraining) {
+    std::this_thread::yield();
+  }
+  pools[0]->Abort(absl::CancelledError("enough"));
+  closer.join();
+  EXPECT_FALSE(leases[1].Close().ok());
+}
+
 TEST_F(GroupPoolTcpTest, APortThatIsTakenIsNamed) {
   auto holder = TcpStoreServer::Start(TcpStoreServer::Options());
   ASSERT_TRUE(holder.ok()) << holder.status();

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -12,14 +14,22 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/group/test_job.h"
+#include "muster/core/observe/process_holdings.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+
+std::vector<std::string> KeysIn(const MemoryStoreServer& server) {
+  std::vector<std::string> keys;
+  for (Entry& entry : server.Entries("")) keys.push_back(std::move(entry.key));
+  return keys;
+}
 
 float Sum(GroupLease& lease, float value) {
   EXPECT_TRUE(lease->AllReduce(Buffer::Of(value), ReduceOp::kSum).ok());
@@ -117,6 +127,26 @@ TEST(GroupPoolTest, AnInvalidSpecIsRefusedBeforeAnythingHappens) {
   spec.close_timeout = absl::ZeroDuration();
   EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()),
               HasSubstr("GroupSpec.close_timeout is 0"));
+}
+
+TEST(GroupPoolTest, InvalidOptionsAreRefusedAndNamed) {
+  const auto refusal = [](void (*change)(PoolOptions&)) {
+    PoolOptions options;
+    change(options);
+    MemoryStoreServer server({1});
+    const absl::Status status = CreateInProcessPool(0, 1, server, options).status();
+    EXPECT_EQ(GroupPool::Create(World(), options).status(), status);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal([](PoolOptions& o) { o.heartbeat_timeout = absl::ZeroDuration(); }),
+            "PoolOptions.heartbeat_timeout is 0: it must be 10ms or more (infinite is fine)");
+  EXPECT_THAT(refusal([](PoolOptions& o) { o.heartbeat_timeout = absl::Nanoseconds(1); }),
+              HasSubstr("heartbeat_timeout is 1ns"));
+  EXPECT_EQ(refusal([](PoolOptions& o) { o.connect_timeout = -absl::Seconds(1); }),
+            "PoolOptions.connect_timeout is -1s: it must be more than zero (infinite is fine)");
+  EXPECT_THAT(refusal([](PoolOptions& o) { o.close_timeout = absl::ZeroDuration(); }),
+              HasSubstr("close_timeout is 0"));
 }
 
 TEST(GroupPoolTest, ARankThatNeverComesIsNamedWhenTheSetUpTimesOut) {
@@ -255,6 +285,7 @@ TEST(GroupPoolTest, AForkedChildCannotUseItsParentsPool) {
     const bool refused =
         is_refusal(job.pool(0).Acquire(TestJob::Spec()).status()) &&
         is_refusal((*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum)) &&
+        is_refusal((*lease)->status()) &&
         is_refusal((*lease)->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum).Wait()) &&
         is_refusal(lease->Close()) && is_refusal(job.pool(0).Close(absl::Seconds(1)));
     lease->Abort(absl::CancelledError("not the child's"));
@@ -271,7 +302,13 @@ TEST(GroupPoolTest, AForkedChildCannotUseItsParentsPool) {
 
 TEST(GroupPoolTest, ManyGenerationsLeaveNothing) {
   TestJob job(2);
+  ProcessHoldings before;
+  std::vector<std::string> keys;
   for (int i = 1; i <= 50; ++i) {
+    if (i == 2) {  // the first one leaves the record of its name
+      before = ProcessHoldings::Now();
+      keys = KeysIn(job.server());
+    }
     auto leases = job.AcquireAll(TestJob::Spec());
     job.OnEachRank([&](int rank) {
       ASSERT_TRUE(leases[rank].ok()) << leases[rank].status();
@@ -281,6 +318,10 @@ TEST(GroupPoolTest, ManyGenerationsLeaveNothing) {
     ASSERT_EQ(job.world().live(), 0);
   }
   EXPECT_THAT(AllLiveGroups(), IsEmpty());
+  EXPECT_EQ(ProcessHoldings::Beyond(before, absl::Seconds(10) * TimeoutScale()).ToString(),
+            "nothing");
+  EXPECT_THAT(keys, Contains("group/train"));
+  EXPECT_EQ(KeysIn(job.server()), keys);
 }
 
 TEST(GroupPoolTest, SeveralGroupsLiveSideBySide) {

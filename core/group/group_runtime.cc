@@ -60,6 +60,12 @@ absl::Status GroupRuntime::WaitTerminal() {
   return state_ == GroupState::kDestroyed ? absl::OkStatus() : cause_;
 }
 
+bool GroupRuntime::TerminalBy(absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return IsTerminal(state_); };
+  return mutex_.AwaitWithTimeout(absl::Condition(&ended), deadline - MonotonicNow());
+}
+
 void GroupRuntime::BeginClose(absl::Duration timeout) {
   if (absl::Status fault = HitFault(FaultPoint::kPoolClosing, options_.rank); !fault.ok()) {
     return BeginAbort(fault);
@@ -72,10 +78,14 @@ void GroupRuntime::BeginClose(absl::Duration timeout) {
   });
 }
 
-void GroupRuntime::BeginAbort(const absl::Status& cause) {
-  Step([cause](GroupProtocol& protocol, absl::Time now) {
-    return protocol.Fail(now, cause, Certainty::kCause);
+void GroupRuntime::BeginAbort(const absl::Status& cause, absl::Duration bound) {
+  Step([cause, bound](GroupProtocol& protocol, absl::Time now) {
+    return protocol.Fail(now, cause, Certainty::kCause, bound);
   });
+}
+
+void GroupRuntime::Hurry(absl::Duration bound) {
+  Step([bound](GroupProtocol& protocol, absl::Time now) { return protocol.Hurry(now, bound); });
 }
 
 void GroupRuntime::Propose(const std::string& wanted,
@@ -371,6 +381,13 @@ GroupState GroupRuntime::state() const {
 absl::Status GroupRuntime::status() const {
   absl::Status status = gate_.status();
   absl::MutexLock lock(&mutex_);
+  // The gate stays open until the cause is known, so that what comes meanwhile waits for it.
+  if (status.ok() && state_ == GroupState::kAborting) {
+    return !cause_.ok()
+               ? cause_
+               : absl::UnavailableError(absl::StrCat("'", options_.spec.name, "/", generation_,
+                                                     "' is aborting; its cause is not known yet"));
+  }
   if (status.ok() || residue_ == nullptr) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), "; residue: ", residue_->residue));

@@ -84,10 +84,14 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // OK once ready; else the cause, when the set-up has been undone.
   absl::Status WaitReady();
   void BeginClose(absl::Duration timeout);
-  void BeginAbort(const absl::Status& cause);
+  // `bound`: of the abort, where the spec's close_timeout is longer.
+  void BeginAbort(const absl::Status& cause, absl::Duration bound = absl::InfiniteDuration());
+  // Whoever closes has no more time: it becomes an abort, within `bound`.
+  void Hurry(absl::Duration bound);
   // Returns when the group is terminal, which every Begin... above brings about within its bound:
   // OK when it was destroyed, else the cause. Every caller gets the same.
   absl::Status WaitTerminal();
+  bool TerminalBy(absl::Time deadline) const;
   // Starts the vote on giving the name free. It ends with the group, or `refused` gets the reason
   // (on the control thread).
   void Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused);
@@ -186,6 +190,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   } helpers_[kHelpers];
   bool release_wanted_ = false;
   bool release_started_ = false;
+  absl::Duration residue_within_;  // how long the backend had
   bool left_behind_ = false;
   Cancellation connect_cancellation_;
   std::unique_ptr<GroupConnectStore> connect_store_;

@@ -114,7 +114,8 @@ std::vector<std::string> GroupRuntime::Inside() const {
   return inside;
 }
 
-void GroupRuntime::Do(action::NameResidue&) {
+void GroupRuntime::Do(action::NameResidue& action) {
+  residue_within_ = action.within;
   release_started_ = true;  // never, that is: from here on nothing takes the communicator out
   std::shared_ptr<Communicator> communicator;
   {
@@ -147,7 +148,7 @@ void GroupRuntime::LeaveBehind(absl::string_view held) {
   left.residue = absl::StrCat(
       left.backend, " did not give back ", held,
       inside.empty() ? "" : absl::StrCat(" (", absl::StrJoin(inside, ", "), " never returned)"),
-      " within ", absl::FormatDuration(options_.spec.close_timeout));
+      " within ", absl::FormatDuration(residue_within_));
   LOG(ERROR) << "group " << protocol_.id() << ": " << left.residue;
   if (connect_store_ != nullptr) connect_store_->Detach();
   {

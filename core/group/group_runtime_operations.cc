@@ -89,9 +89,11 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
           ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
           " on rank ", options_.rank, ": ", status.message()));
     } else if (CertaintyOf(status) == Certainty::kCause) {
-      // This rank's own, and soon everybody's.
-      why =
-          absl::Status(status.code(), absl::StrCat("rank ", options_.rank, ": ", status.message()));
+      // This rank's own, and soon everybody's. InvalidArgument is said of what was found before
+      // anything moved, and leaves the group alone; this was not, and does not.
+      why = absl::Status(
+          absl::IsInvalidArgument(status) ? absl::StatusCode::kFailedPrecondition : status.code(),
+          absl::StrCat("rank ", options_.rank, ": ", status.message()));
     }
     // Before Leave: a close that waits for this operation must find the failure first.
     Step([why](GroupProtocol& protocol, absl::Time now) {

@@ -346,5 +346,18 @@ TEST_F(GroupRuntimeTest, AnAbortThatDoesNotReturnHoldsUpNobodyAndIsLeftBehind) {
   ExpectAllGivenBack();
 }
 
+TEST_F(GroupRuntimeTest, TheStatusOfAGroupThatIsAbortingIsNeverOk) {
+  Start();
+  store_->Hold();
+  runtime_->BeginAbort(absl::CancelledError("stop"));
+  while (runtime_->state() != GroupState::kAborting) std::this_thread::yield();
+  const absl::Status unknown = runtime_->status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnavailable) << unknown;
+  EXPECT_EQ(Message(unknown), "'train/1' is aborting; its cause is not known yet");
+  store_->LetGo();
+  runtime_->WaitTerminal().IgnoreError();
+  EXPECT_EQ(Message(runtime_->status()), "stop");
+}
+
 }  // namespace
 }  // namespace muster

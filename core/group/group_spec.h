@@ -16,8 +16,8 @@ namespace muster {
 struct GroupSpec {
   std::string name = "default";  // 1 to 64 of [A-Za-z0-9_.-]
   Device device = Device::Cpu();
-  // "auto" resolves once, when the group is made: gloo for the CPU where it is linked in, else
-  // reference.
+  // "auto" resolves once, when the group is made, to the first that every rank offers: nccl on a
+  // GPU, gloo and then reference on the CPU; then the others that are linked in, by name.
   std::string backend = "auto";
   std::map<std::string, std::string> backend_options;
 

@@ -71,6 +71,20 @@ TEST_F(GroupTest, WhatTheBackendLacksIsUnimplementedAndHarmless) {
   });
 }
 
+// InvalidArgument is said of what leaves the group alone.
+TEST_F(GroupTest, AMisuseThatOnlyTheBackendFindsAbortsTheGroupAndSaysSo) {
+  job_ = std::make_unique<TestJob>(2);
+  job_->world().rules[1].operation_error =
+      absl::InvalidArgumentError("the ranks called different operations");
+  Acquire();
+  job_->OnEachRank([&](int rank) {
+    const absl::Status status = AllReduce(leases_[rank]);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), HasSubstr("rank 1: the ranks called different operations"));
+    EXPECT_FALSE(leases_[rank]->status().ok());
+  });
+}
+
 // An abort that finds the group idle lets its queue go before the cause is known; an operation that
 // came in between was never run and never ended. A race: each round has another chance to meet it.
 TEST_F(GroupTest, AnAsynchronousOperationThatMeetsAnAbortEnds) {
@@ -405,11 +419,13 @@ TEST_F(GroupTest, ALostStoreAbortsEveryRankWithinTheBound) {
   absl::Status pending;
   std::thread rank0([&] { pending = AllReduce(leases_[0]); });
   job_->world().WaitForOperations(1);
+  const absl::Time stopped = MonotonicNow();
   job_->server().Stop();
   rank0.join();
   EXPECT_EQ(pending.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Message(pending), HasSubstr("the store (of this process) was lost"));
   EXPECT_THAT(Message(leases_[1].Close()), HasSubstr("the store (of this process) was lost"));
+  EXPECT_LT(MonotonicNow() - stopped, TestJob::Spec().close_timeout);
 }
 
 }  // namespace

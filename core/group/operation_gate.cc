@@ -63,6 +63,7 @@ void OperationGate::Leave(const Ticket& ticket) {
 
 int64_t OperationGate::Seal(std::string closed_by) {
   absl::MutexLock lock(&mutex_);
+  sealed_ = true;
   if (!draining_) {
     draining_ = true;
     limit_ = issued_;
@@ -77,7 +78,7 @@ bool OperationGate::Drain(int64_t sequence, std::string closed_by,
   {
     absl::MutexLock lock(&mutex_);
     draining_ = true;
-    limit_ = sequence;
+    limit_ = sealed_ ? std::min(sequence, issued_) : sequence;
     closed_by_ = std::move(closed_by);
     drained_ = nullptr;
     if (!inside_.empty() && issued_ > limit_) return false;

@@ -51,8 +51,8 @@ class OperationGate {
   absl::StatusOr<Ticket> Enter(absl::string_view name, Kind kind, Mode mode);
   void Leave(const Ticket& ticket);
 
-  // Lets nothing in any more until Drain says otherwise; gives the number of the last collective
-  // that was.
+  // Lets nothing in any more; gives the number of the last collective that was. A Drain to more
+  // than that, of a peer that did more, does not open it again.
   int64_t Seal(std::string closed_by);
 
   // From now on only collectives up to `sequence` are let in; `closed_by` ("rank 0 closed after
@@ -79,6 +79,7 @@ class OperationGate {
   mutable absl::Mutex mutex_;
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sealed_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string closed_by_ ABSL_GUARDED_BY(mutex_);
   absl::AnyInvocable<void(int64_t)> drained_ ABSL_GUARDED_BY(mutex_);

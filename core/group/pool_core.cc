@@ -36,6 +36,14 @@ PoolCore::PoolCore(const World& world, PoolOptions options, JobConnection connec
 
 PoolCore::~PoolCore() { executor_->Detach(); }
 
+absl::Status PoolCore::CheckMayWait(absl::string_view call) const {
+  if (!executor_->RunsHere()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(call, " on rank ", world_.rank,
+                   "'s control thread (in an observer), which it would wait for: call it on "
+                   "another thread"));
+}
+
 bool PoolCore::forked() const { return fork_generation_ != ForkGeneration(); }
 
 absl::Status PoolCore::Join() {
@@ -56,9 +64,10 @@ absl::Status PoolCore::Join() {
   if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout)) {
     return *joined->status;
   }
-  return absl::DeadlineExceededError(absl::StrCat("the store at ", world_.store_address,
-                                                  " did not answer within ",
-                                                  absl::FormatDuration(options_.connect_timeout)));
+  return absl::DeadlineExceededError(absl::StrCat(
+      world_.store_address.empty() ? "the store of this process"
+                                   : absl::StrCat("the store at ", world_.store_address),
+      " did not answer within ", absl::FormatDuration(options_.connect_timeout)));
 }
 
 NamedGroup PoolCore::Look(const GroupSpec& spec) const {
@@ -107,6 +116,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
         "after fork, or exec");
   }
   if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
+  if (absl::Status may = CheckMayWait("Acquire"); !may.ok()) return may;
   // What is waited for ends by itself: a set-up, a close or a vote of this name. One deadline for
   // all of it, and for the set-up after it.
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
@@ -119,7 +129,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
     std::string difference;
     {
       absl::MutexLock lock(&mutex_);
-      if (life_ != Life::kOpen) {
+      if (!open()) {
         return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
       }
       const NamedGroup group = Look(spec);
@@ -184,7 +194,7 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
     ++version_;
     return ready;
   }
-  if (life_ != Life::kOpen) {
+  if (!open()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the pool was closed during the set-up of '", spec.name, "'"));
   }
@@ -211,7 +221,7 @@ absl::Status PoolCore::Propose(const std::shared_ptr<GroupRuntime>& runtime,
   // The vote ends, or the group does, within the group's close_timeout; the caller's patience may
   // be shorter.
   const auto settled = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return !refusal->why.ok() || IsTerminal(runtime->state()) || life_ != Life::kOpen;
+    return !refusal->why.ok() || IsTerminal(runtime->state()) || !open();
   };
   uint64_t seen = version_;
   while (!settled()) {
@@ -329,6 +339,7 @@ void PoolCore::Release(LeaseRecord& lease) {
   if (last != nullptr) last->OnHeldNoMore();
   if (last == nullptr || !options_.close_idle_groups) return;
   last->BeginClose(lease.close_timeout());
+  if (executor_->RunsHere()) return;
   if (absl::Status status = last->WaitTerminal(); !status.ok()) {
     LOG(WARNING) << "closing idle group " << last->id() << ": " << status.message();
   }
@@ -338,6 +349,9 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
   if (forked()) {
     return absl::FailedPreconditionError(
         "Close in a forked child: the group belongs to the parent");
+  }
+  if (absl::Status may = CheckMayWait(absl::StrCat("Close of ", lease.runtime().id())); !may.ok()) {
+    return may;
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -366,7 +380,7 @@ void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
   const std::shared_ptr<GroupRuntime> runtime = lease.shared_runtime();
   runtime->BeginAbort(WeLeave(cause));
   // Bounded: never waits for a peer.
-  runtime->WaitTerminal().IgnoreError();
+  if (!executor_->RunsHere()) runtime->WaitTerminal().IgnoreError();
 }
 
 std::vector<LiveGroup> PoolCore::LiveGroups() const {

@@ -124,11 +124,15 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Propose(const std::shared_ptr<GroupRuntime>& runtime, const std::string& wanted,
                        absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::vector<std::shared_ptr<GroupRuntime>> StopAcquiring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Leaves the store, within `timeout`; where this rank serves it, the peers get `serve_for` to
-  // leave it, too. Then the pool has ended with `result`.
-  void End(const absl::Status& result, const std::string& reason, absl::Duration timeout,
-           absl::Duration serve_for) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StopAcquiring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::shared_ptr<GroupRuntime>> Runtimes() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Leaves the store by `deadline`; where this rank serves it, the peers get until then to leave
+  // it, too, unless the pool was aborted. Then the pool has ended with `result`.
+  void End(const absl::Status& result, const std::string& reason, absl::Time deadline)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool open() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return life_ == Life::kOpen && !aborted_; }
+  // FailedPrecondition on the control thread, which would wait for itself.
+  absl::Status CheckMayWait(absl::string_view call) const;
   // The result of the end that another caller brings about.
   absl::Status AwaitEnd(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -151,6 +155,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   };
   Life life_ ABSL_GUARDED_BY(mutex_) = Life::kOpen;
   absl::Status end_result_ ABSL_GUARDED_BY(mutex_);
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;  // whoever ends it waits for no peer
   PoolStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<const LiveGroup>> residues_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Time> began_ ABSL_GUARDED_BY(mutex_);   // set-ups, by name

@@ -1,4 +1,5 @@
 // PoolCore's end: closed or aborted, by one caller, for whom all others wait.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,9 +16,19 @@
 
 namespace muster {
 
-std::vector<std::shared_ptr<GroupRuntime>> PoolCore::StopAcquiring() {
+namespace {
+
+// What leaving the store gets when the groups have used up the time for the end of their pool.
+constexpr absl::Duration kTimeToLeave = absl::Seconds(1);
+
+}  // namespace
+
+void PoolCore::StopAcquiring() {
   if (life_ == Life::kOpen) life_ = Life::kEnding;
   ++version_;
+}
+
+std::vector<std::shared_ptr<GroupRuntime>> PoolCore::Runtimes() const {
   std::vector<std::shared_ptr<GroupRuntime>> runtimes;
   for (const auto& [name, entry] : entries_) runtimes.push_back(entry.runtime);
   return runtimes;
@@ -38,6 +49,8 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
     return absl::FailedPreconditionError(
         "Close of a pool in a forked child: the pool belongs to the process that made it");
   }
+  if (absl::Status may = CheckMayWait("Close of the pool"); !may.ok()) return may;
+  const absl::Time deadline = MonotonicNow() + timeout;
   std::vector<std::shared_ptr<GroupRuntime>> runtimes;
   {
     absl::MutexLock lock(&mutex_);
@@ -54,7 +67,8 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
           absl::StrCat("Close of a pool whose groups are held: ", absl::StrJoin(held, ", "),
                        "; release these leases first, or Abort"));
     }
-    runtimes = StopAcquiring();
+    StopAcquiring();
+    runtimes = Runtimes();
   }
   // All at once, so that ranks may have their groups in any order. What had failed before is not
   // this close's failure: it is only waited for.
@@ -65,10 +79,14 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
     runtime->BeginClose(timeout);
     closing.push_back(runtime);
   }
+  // A group's own bounds may be longer than this one's, or infinite.
+  for (const auto& runtime : runtimes) {
+    if (!runtime->TerminalBy(deadline)) runtime->Hurry(options_.close_timeout);
+  }
   absl::Status result;
   for (const auto& runtime : closing) result.Update(runtime->WaitTerminal());
   for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
-  End(result, "closed", timeout, timeout);
+  End(result, "closed", std::max(deadline, MonotonicNow() + std::min(timeout, kTimeToLeave)));
   return result;
 }
 
@@ -81,16 +99,22 @@ absl::Status PoolCore::WeLeave(const absl::Status& cause) const {
 void PoolCore::Abort(const absl::Status& cause) {
   if (forked()) return;  // the child owns nothing
   std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  // Then nothing is waited for: the groups end by themselves, and whoever closes the pool, or its
+  // destructor, ends it.
+  const bool here = executor_->RunsHere();
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
     if (life_ == Life::kEnded) return;
+    aborted_ = true;
     first = life_ == Life::kOpen;
-    runtimes = StopAcquiring();
+    runtimes = Runtimes();
+    here ? static_cast<void>(++version_) : StopAcquiring();
   }
   for (const auto& runtime : runtimes) {
-    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause);
+    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause, options_.close_timeout);
   }
+  if (here) return;
   if (!first) {  // whoever began to close this pool ends it, and soon: nothing is left to wait for
     absl::MutexLock lock(&mutex_);
     AwaitEnd(options_.close_timeout).IgnoreError();
@@ -99,16 +123,14 @@ void PoolCore::Abort(const absl::Status& cause) {
   for (const auto& runtime : runtimes) runtime->WaitTerminal().IgnoreError();
   // The store's answer is waited for, but no peer: those of a rank that serves the store have the
   // cause, and lose the store.
-  End(cause, std::string(cause.message()), options_.close_timeout, absl::ZeroDuration());
+  End(cause, std::string(cause.message()), MonotonicNow() + options_.close_timeout);
 }
 
 void PoolCore::AbortBecause(absl::string_view why) {
   Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " ", why)));
 }
 
-void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Duration timeout,
-                   absl::Duration serve_for) {
-  const absl::Time now = MonotonicNow();
+void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Time deadline) {
   struct Left {
     absl::Mutex mutex;
     bool silent ABSL_GUARDED_BY(mutex) = false;  // no watch is left
@@ -120,13 +142,13 @@ void PoolCore::End(const absl::Status& result, const std::string& reason, absl::
     absl::MutexLock lock(&left->mutex);
     left->silent = true;
   });
-  connection_.store->Leave(reason, now + timeout, [left](absl::Status) {
+  connection_.store->Leave(reason, deadline, [left](absl::Status) {
     absl::MutexLock lock(&left->mutex);
     left->done = true;
   });
   {
     absl::MutexLock lock(&left->mutex);
-    left->mutex.AwaitWithTimeout(absl::Condition(&left->done), timeout);
+    left->mutex.AwaitWithTimeout(absl::Condition(&left->done), deadline - MonotonicNow());
     // Without it the control thread still uses the store: then it is stuck in a library, or in an
     // observer, and is left behind with what it uses.
     if (!left->mutex.AwaitWithTimeout(absl::Condition(&left->silent), ControlThread::kStopBound)) {
@@ -135,7 +157,12 @@ void PoolCore::End(const absl::Status& result, const std::string& reason, absl::
     }
   }
   connection_.store.reset();
-  connection_.StopServing(now + serve_for);
+  bool aborted = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    aborted = aborted_;
+  }
+  connection_.StopServing(aborted ? MonotonicNow() : deadline);
   connection_.control->Stop().IgnoreError();
   executor_->Detach();
   absl::MutexLock lock(&mutex_);

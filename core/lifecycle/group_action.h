@@ -68,7 +68,9 @@ struct AbortBackend {
 };
 // The backend did not give back what it holds in time: write down what is left, and answer with
 // OnReleased.
-struct NameResidue {};
+struct NameResidue {
+  absl::Duration within;  // the time it had
+};
 // Call OnTimer at `when`; replaces the earlier one. InfiniteFuture: not at all.
 struct WakeAt {
   absl::Time when;

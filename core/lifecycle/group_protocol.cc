@@ -96,8 +96,16 @@ Actions GroupProtocol::Propose(absl::Time now, const std::string& wanted) {
   return Finish();
 }
 
-Actions GroupProtocol::Fail(absl::Time now, absl::Status why, Certainty certainty) {
+Actions GroupProtocol::Fail(absl::Time now, absl::Status why, Certainty certainty,
+                            absl::Duration bound) {
   FailNow(now, std::move(why), certainty);
+  EndWithin(now, bound);
+  return Finish();
+}
+
+Actions GroupProtocol::Hurry(absl::Time now, absl::Duration bound) {
+  if (state() == GroupState::kDraining || state() == GroupState::kClosing) CloseIsLate(now);
+  EndWithin(now, bound);
   return Finish();
 }
 
@@ -166,14 +174,7 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
   if (now >= close_by_) {
     close_by_ = absl::InfiniteFuture();
     if (state() == GroupState::kDraining || state() == GroupState::kClosing) {
-      const char* const waiting = state() == GroupState::kClosing ? "its backend did not finish"
-                                  : drained_ ? "other ranks had not finished their work"
-                                             : "this rank had not finished its work";
-      FailNow(
-          now,
-          absl::DeadlineExceededError(absl::StrCat("'", id(), "' did not close in time: ", waiting,
-                                                   " (seen by rank ", options_.rank, ")")),
-          Certainty::kCause);
+      CloseIsLate(now);
     } else if (state() == GroupState::kReady && (voting_ || want_intent_.has_value())) {
       FailNow(now,
               absl::DeadlineExceededError(
@@ -189,8 +190,9 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
   }
   if (now >= resolve_by_) Resolve(candidate_);
   if (now >= release_by_) {
+    Do(action::NameResidue{release_by_ - failed_at_});
     release_by_ = absl::InfiniteFuture();
-    Do(action::NameResidue{});
+    residue_named_ = true;
   }
   return Finish();
 }
@@ -421,11 +423,28 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   want_live_ = want_connect_ = false;
   want_intent_.reset();
   Apply(GroupEvent::kFailed);
+  failed_at_ = now;
   release_by_ = released_ ? absl::InfiniteFuture() : now + options_.close_timeout;
   TellOfFailure(now, failed_in);
   // After the news is on its way: cutting many connections takes time, and what the peers see of it
   // is a suspicion that must not be written before the cause.
   Do(action::AbortBackend{candidate_});
+}
+
+void GroupProtocol::CloseIsLate(absl::Time now) {
+  const char* const waiting = state() == GroupState::kClosing ? "its backend did not finish"
+                              : drained_ ? "other ranks had not finished their work"
+                                         : "this rank had not finished its work";
+  FailNow(now,
+          absl::DeadlineExceededError(absl::StrCat("'", id(), "' did not close in time: ", waiting,
+                                                   " (seen by rank ", options_.rank, ")")),
+          Certainty::kCause);
+}
+
+void GroupProtocol::EndWithin(absl::Time now, absl::Duration bound) {
+  if (state() != GroupState::kAborting) return;
+  if (!released_ && !residue_named_) release_by_ = std::min(release_by_, now + bound);
+  if (cause_.ok()) resolve_by_ = std::min(resolve_by_, now + options_.cause_window + bound);
 }
 
 void GroupProtocol::TellOfFailure(absl::Time now, GroupState failed_in) {

@@ -97,7 +97,12 @@ class GroupProtocol {
   // unless ready and while a vote is under way: that one's end, ProposalRefused or the end of the
   // group, is the answer too.
   Actions Propose(absl::Time now, const std::string& wanted);
-  Actions Fail(absl::Time now, absl::Status why, Certainty certainty);
+  // `bound`: of the abort, where close_timeout is more than the caller has.
+  Actions Fail(absl::Time now, absl::Status why, Certainty certainty,
+               absl::Duration bound = absl::InfiniteDuration());
+  // The owner has no more time: a close that is under way fails now, as at the end of its own, and
+  // an abort keeps to `bound` from now on.
+  Actions Hurry(absl::Time now, absl::Duration bound);
 
   // --- what happened here
   Actions OnConnected(absl::Time now, absl::Status result);
@@ -127,6 +132,8 @@ class GroupProtocol {
   std::string InSetUpTimeout() const;
 
   void FailNow(absl::Time now, absl::Status why, Certainty certainty);
+  void CloseIsLate(absl::Time now);
+  void EndWithin(absl::Time now, absl::Duration bound);
   void TellOfFailure(absl::Time now, GroupState failed_in);
   void Resolve(absl::Status cause);
   void Withdraw();
@@ -176,6 +183,7 @@ class GroupProtocol {
   Certainty certainty_ = Certainty::kCause;
   absl::Status cause_;
   bool released_ = false;
+  bool residue_named_ = false;
   bool store_lost_ = false;
 
   absl::Time setup_by_ = absl::InfiniteFuture();
@@ -183,6 +191,7 @@ class GroupProtocol {
   absl::Time suspicion_until_ = absl::InfiniteFuture();
   absl::Time resolve_by_ = absl::InfiniteFuture();
   absl::Time release_by_ = absl::InfiniteFuture();
+  absl::Time failed_at_ = absl::InfinitePast();
   absl::Time woken_at_ = absl::InfiniteFuture();
 };
 

@@ -397,6 +397,41 @@ TEST(GroupProtocolBoundsTest, ACloseThatEndsInAnAbortHasTwoBoundsAndNoMore) {
   EXPECT_EQ(driver.now, start + 2 * ProtocolDriver::kClose);
 }
 
+TEST(GroupProtocolBoundsTest, AnAbortKeepsToTheBoundOfWhoAborts) {
+  ProtocolDriver driver;
+  driver.ToReady();
+  driver.Take(driver.protocol.Fail(driver.now, absl::InternalError("boom"), Certainty::kCause,
+                                   absl::Milliseconds(10)));
+  driver.Sleep(absl::Milliseconds(9));
+  EXPECT_FALSE(driver.Did<action::NameResidue>());
+  driver.Sleep(absl::Milliseconds(1));
+  EXPECT_EQ(driver.The<action::NameResidue>().within, absl::Milliseconds(10));
+  driver.Take(driver.protocol.Hurry(driver.now, absl::Milliseconds(10)));
+  driver.Sleep(absl::Milliseconds(10));
+  EXPECT_FALSE(driver.Did<action::NameResidue>()) << "once";
+  driver.Take(driver.protocol.OnReleased());
+  driver.Wake();  // the store does not answer
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+}
+
+TEST(GroupProtocolBoundsTest, ACloseWhoseOwnerHasNoMoreTimeFailsAtOnceAndEndsWithinItsBound) {
+  for (Way way : {&ProtocolDriver::ToDraining, &ProtocolDriver::ToVoting,
+                  &ProtocolDriver::ToClosing, &ProtocolDriver::ToAborting}) {
+    ProtocolDriver driver;
+    (driver.*way)();
+    driver.Take(driver.protocol.Hurry(driver.now, absl::Milliseconds(10)));
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+    driver.Sleep(absl::Milliseconds(10));
+    driver.Take(driver.protocol.OnReleased());
+    driver.Sleep(ProtocolDriver::kWindow);
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+  }
+  ProtocolDriver ready;
+  ready.ToReady();
+  ready.Take(ready.protocol.Hurry(ready.now, absl::Milliseconds(10)));
+  EXPECT_EQ(ready.protocol.state(), GroupState::kReady) << "nobody closes it";
+}
+
 TEST(GroupProtocolBoundsTest, AFailureWithoutACauseGetsOneAndEnds) {
   ProtocolDriver driver;
   driver.ToReady();

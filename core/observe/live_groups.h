@@ -44,8 +44,9 @@ class LivePool {
   virtual ~LivePool() = default;
   // Without those that LeaveBehind lists.
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
-  // Abort everything, within the pool's close_timeout. The peers are told "rank 1 <why>". Never
-  // called in a forked child.
+  // Abort everything: within the pool's close_timeout and the specs' cause_window, and another
+  // close_timeout for a store that does not answer. The peers are told "rank 1 <why>". Never called
+  // in a forked child.
   virtual void AbortBecause(absl::string_view why) = 0;
 };
 

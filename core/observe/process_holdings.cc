@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "muster/core/observe/live_groups.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 namespace {
@@ -78,14 +79,14 @@ ProcessHoldings ProcessHoldings::Now() {
 }
 
 ProcessHoldings ProcessHoldings::Beyond(const ProcessHoldings& baseline, absl::Duration patience) {
-  const absl::Time deadline = absl::Now() + patience;
+  const absl::Time deadline = MonotonicNow() + patience;
   while (true) {
     const ProcessHoldings now = Now();
     const ProcessHoldings excess = {
         Excess(now.groups, baseline.groups), Excess(now.fds, baseline.fds),
         Excess(now.threads, baseline.threads), Excess(now.segments, baseline.segments),
         baseline.unknown.empty() ? now.unknown : baseline.unknown};
-    if (excess.empty() || absl::Now() >= deadline) return excess;
+    if (excess.empty() || MonotonicNow() >= deadline) return excess;
     absl::SleepFor(absl::Milliseconds(1));
   }
 }

@@ -26,8 +26,9 @@ struct World {
   // printed.
   std::string token;
 
-  std::string
-      launcher;  // who said so: "options", "muster run", "environment (RANK, WORLD_SIZE, ...)"
+  // Who said so, for messages: "muster run", "environment (RANK, WORLD_SIZE, ...)", or what the
+  // maker of a World of their own writes here.
+  std::string launcher;
 
   absl::Status Validate() const;
 };

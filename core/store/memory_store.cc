@@ -122,6 +122,10 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
     absl::MutexLock lock(&mutex_);
     return engine_.Records();
   }
+  std::vector<Entry> Entries(absl::string_view prefix) {
+    absl::MutexLock lock(&mutex_);
+    return engine_.Entries(prefix);
+  }
 
  private:
   // The caller lets go of what is returned after it has released the lock.
@@ -220,5 +224,9 @@ void MemoryStoreServer::DropSession(int rank, absl::string_view reason) {
 void MemoryStoreServer::Stop() { hub_->Stop(); }
 
 std::vector<SessionRecord> MemoryStoreServer::Sessions() const { return hub_->Sessions(); }
+
+std::vector<Entry> MemoryStoreServer::Entries(absl::string_view prefix) const {
+  return hub_->Entries(prefix);
+}
 
 }  // namespace muster

@@ -69,6 +69,8 @@ class MemoryStoreServer {
   void Stop();
 
   std::vector<SessionRecord> Sessions() const;
+  // The keys that start with `prefix`, as they stand.
+  std::vector<Entry> Entries(absl::string_view prefix) const;
 
  private:
   std::shared_ptr<store_internal::MemoryHub> hub_;

@@ -68,8 +68,8 @@ class TcpStoreServer {
 
   // Listens, then returns. Errors: InvalidArgument (an option; the form of the address), NotFound
   // (its host), DeadlineExceeded (nobody says where its host is), FailedPrecondition (somebody else
-  // holds the port; an address beyond this host), ResourceExhausted, else what the system says of
-  // the address.
+  // holds the port; an address beyond this host), Unavailable (no address of this host), else what
+  // the system says, such as ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<TcpStoreServer>> Start(const Options& options);
 
   // Stop at once.
