@@ -36,7 +36,8 @@ struct PoolOptions {
   // everywhere (true).
   bool close_idle_groups = false;
   // Of the pool's end: what the destructor gives to Close(), and the most that an abort, here or at
-  // exit, waits for a backend to give back what it holds, whatever the specs say.
+  // exit, waits for a backend to give back what it holds, whatever the specs say; one that does not
+  // gets another second to say what that is.
   absl::Duration close_timeout = absl::Seconds(5);
   // Beats each tenth of it; a rank that is silent for longer is lost. 10 ms or more;
   // absl::InfiniteDuration() for debuggers.

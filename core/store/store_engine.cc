@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kFencedIncarnations = 64;
 constexpr int kBeatsPerTimeout = 10;
+// However little a client says its timeout is.
+constexpr absl::Duration kShortestBeat = absl::Milliseconds(1);
 
 std::string Who(const SessionRecord& record) {
   return absl::StrCat("host ", record.host, ", pid ", record.pid);
@@ -247,7 +249,7 @@ void StoreEngine::UpdateBeat() {
   for (const auto& [rank, id] : of_rank_) {
     const Session& session = sessions_.at(id);
     if (session.sink == nullptr || session.heartbeat_timeout == absl::InfiniteDuration()) continue;
-    beat_ = std::min(beat_, session.heartbeat_timeout / kBeatsPerTimeout);
+    beat_ = std::min(beat_, std::max(kShortestBeat, session.heartbeat_timeout / kBeatsPerTimeout));
   }
 }
 

@@ -40,8 +40,7 @@ absl::StatusOr<std::vector<ResolvedAddress>> AskTheSystem(const TcpAddress& addr
 // What the host stands for, best first. A number is not looked up; a name is, on a thread of its
 // own, which nothing can cancel: at `deadline` (of MonotonicNow) it is left to end by itself. A
 // name server that cannot answer for the moment, as while a container's network comes up, is asked
-// again.
-// NotFound or DeadlineExceeded, naming the host.
+// again. NotFound or DeadlineExceeded, naming the host.
 absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, absl::Time deadline,
                                                      Lookup lookup = AskTheSystem);
 

@@ -20,6 +20,7 @@ namespace store_internal {
 namespace {
 
 constexpr int kBeatsPerTimeout = 10;
+constexpr absl::Duration kShortestBeat = absl::Milliseconds(1);
 // What may wait for a server that does not read.
 constexpr size_t kMaxQueued = size_t{256} << 20;
 // How long a goodbye may take.
@@ -113,7 +114,7 @@ class TcpChannel final : public ClientCore::Channel,
   // Each tenth of the timeout: a sign of life, and a look at the server's. As on its side, silence
   // is counted in regular steps: a pause of this process is not held against the server.
   void Beat() {
-    const absl::Duration beat = heartbeat_timeout_ / kBeatsPerTimeout;
+    const absl::Duration beat = std::max(kShortestBeat, heartbeat_timeout_ / kBeatsPerTimeout);
     const absl::Time now = control_->Now();
     silence_ += std::clamp(now - last_beat_, absl::ZeroDuration(), 2 * beat);
     last_beat_ = now;
