@@ -109,7 +109,11 @@ void PoolCore::Abort(const absl::Status& cause) {
     aborted_ = true;
     first = life_ == Life::kOpen;
     runtimes = Runtimes();
-    here ? static_cast<void>(++version_) : StopAcquiring();
+    if (here) {
+      ++version_;
+    } else {
+      StopAcquiring();
+    }
   }
   for (const auto& runtime : runtimes) {
     if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause, options_.close_timeout);

@@ -5,11 +5,11 @@
 //   job.command = {"./train", "--epochs=3"};
 //   job.ranks = 4;
 //   job.environment = Environment::OfProcess();
-//   job.store = ServeTcpStore();                                  // tcp_launched_store.h
-//   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);
+//   job.store = ServeTcpStore();                                     // tcp_launched_store.h
+//   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);  // output_sink.h
 //   job.output = &output;
 //   absl::StatusOr<JobResult> result = RunJob(job);
-//   if (!result.ok()) return ExitCodeOfLaunchError(result.status());   // no rank runs
+//   if (!result.ok()) return ExitCodeOfLaunchError(result.status());  // program.h; no rank runs
 //   for (const std::string& line : result->Report()) std::cerr << "[muster] " << line << "\n";
 //   return result->ExitCode();
 //
