@@ -30,7 +30,7 @@ class GroupResidueTest : public ::testing::Test {
   }
   static GroupSpec Spec() {
     GroupSpec spec = TestJob::Spec();
-    spec.close_timeout = absl::Milliseconds(50);
+    spec.close_timeout = absl::Milliseconds(500);  // for threads that come back to have done so
     return spec;
   }
   void Acquire() {
@@ -79,7 +79,7 @@ TEST_F(GroupResidueTest, AConnectThatReturnsAfterThePoolIsGoneTouchesNothingOfIt
   EXPECT_EQ(failed.code(), absl::StatusCode::kDeadlineExceeded) << failed;
   ASSERT_EQ(job_->pool(0).LiveGroups().size(), 1u);
   EXPECT_EQ(job_->pool(0).LiveGroups()[0].residue,
-            "fake did not give back what it holds (Connect never returned) within 50ms");
+            "fake did not give back what it holds (Connect never returned) within 500ms");
   EndPool();
   ASSERT_EQ(AllLiveGroups().size(), 1u) << "it is listed when its pool is gone, too";
   ComeBack();
@@ -93,7 +93,7 @@ TEST_F(GroupResidueTest, AFinalizeThatReturnsAfterThePoolIsGoneTouchesNothingOfI
   EXPECT_EQ(Close().code(), absl::StatusCode::kDeadlineExceeded);
   ASSERT_EQ(job_->pool(0).LiveGroups().size(), 1u);
   EXPECT_EQ(job_->pool(0).LiveGroups()[0].residue,
-            "fake did not give back 1 file descriptor (Finalize never returned) within 50ms");
+            "fake did not give back 1 file descriptor (Finalize never returned) within 500ms");
   EndPool();
   ComeBack();
 }
@@ -156,7 +156,7 @@ TEST_F(GroupResidueTest, AnAbortThatReturnsAfterThePoolIsGoneHasHeldUpNoOtherGro
   ASSERT_EQ(job_->pool(0).LiveGroups().size(), 1u);
   EXPECT_EQ(job_->pool(0).LiveGroups()[0].residue,
             "fake did not give back 1 file descriptor (Abort, all_reduce #1 never returned) within "
-            "50ms");
+            "500ms");
   EndPool();
   job_->world().Unblock();
   caller.join();

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/group/detachable_executor.h"
 #include "muster/core/group/fake_backend.h"
 #include "muster/core/group/introduce.h"
 #include "muster/core/group/job_connection.h"
@@ -106,7 +107,10 @@ class HeldStore final : public Store {
 // Counts what other threads post.
 class CountingExecutor final : public Executor {
  public:
-  explicit CountingExecutor(Executor* target) : target_(target) {}
+  explicit CountingExecutor(Executor* target)
+      : target_(std::make_shared<DetachableExecutor>(target)) {}
+  // What an abandoned thread posts later is dropped.
+  void Detach() { target_->Detach(); }
   int posts() const { return posts_; }
 
   absl::Time Now() const override { return target_->Now(); }
@@ -121,7 +125,7 @@ class CountingExecutor final : public Executor {
   bool RunsHere() const override { return target_->RunsHere(); }
 
  private:
-  Executor* const target_;
+  const std::shared_ptr<DetachableExecutor> target_;
   std::atomic<int> posts_{0};
 };
 
@@ -146,7 +150,7 @@ class GroupRuntimeTest : public ::testing::Test {
     options.spec.name = "train";
     options.spec.backend = "fake";
     options.spec.setup_timeout = Soon();
-    options.spec.close_timeout = absl::Milliseconds(50);  // from an abort to the residue
+    options.spec.close_timeout = absl::Milliseconds(500);  // from an abort to the residue
     options.spec.cause_window = Soon();  // so that the residue is named before the cause
     Introduction self;
     self.incarnation = connection->incarnation;
@@ -188,6 +192,7 @@ class GroupRuntimeTest : public ::testing::Test {
     silent.WaitForNotification();
     store_.reset();
     control_->Stop().IgnoreError();
+    executor_->Detach();
   }
 
   void ExpectAllGivenBack() {
@@ -320,7 +325,7 @@ TEST_F(GroupRuntimeTest, ABackendThatDoesNotSayWhatItHoldsHoldsUpNobody) {
   EXPECT_EQ(Message(runtime_->WaitTerminal()), "stop");
   EXPECT_EQ(
       residue_text(),
-      "fake did not give back what it holds (Held, all_reduce #1 never returned) within 50ms");
+      "fake did not give back what it holds (Held, all_reduce #1 never returned) within 500ms");
   go_.Notify();
   caller.join();
   EXPECT_TRUE(listed()) << "it is still being asked";
@@ -339,7 +344,7 @@ TEST_F(GroupRuntimeTest, AnAbortThatDoesNotReturnHoldsUpNobodyAndIsLeftBehind) {
   ran.WaitForNotification();
   EXPECT_EQ(Message(runtime_->WaitTerminal()), "stop");
   EXPECT_EQ(residue_text(),
-            "fake did not give back 1 file descriptor (Abort never returned) within 50ms");
+            "fake did not give back 1 file descriptor (Abort never returned) within 500ms");
   EXPECT_TRUE(listed());
   EXPECT_EQ(fake_.live(), 1) << "it is inside of it";
   fake_.Unblock();
