@@ -8,4 +8,5 @@ GLOO_PATCHES = [
     "descriptor_stays.patch",
     "deadline.patch",
     "quiet.patch",
+    "release_order.patch",
 ]
