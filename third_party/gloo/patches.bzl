@@ -9,4 +9,5 @@ GLOO_PATCHES = [
     "deadline.patch",
     "quiet.patch",
     "release_order.patch",
+    "address_freed.patch",
 ]
