@@ -437,6 +437,15 @@ TEST(JobResultTest, ACrashThatTheLauncherSawStaysTheFirstFailure) {
   EXPECT_EQ(result.ExitCode(), 139);
 }
 
+TEST(JobResultTest, ASilentRankThatWasEndedStaysTheFirstFailure) {
+  JobResult result = RankZeroEndedFirst();
+  result.ranks[0].exit = RankExit::Exited(1);
+  result.ranks[0].signalled = SIGTERM;
+  result.failed_groups = {{"train", "rank 1: label 17", 1}};
+  result.BlameByRecord();
+  EXPECT_EQ(result.first_failed, 0);
+}
+
 TEST(JobResultTest, ARecordBlamesNobodyWhoEndedWellOrDoesNotExist) {
   for (const int rank : {2, 3, 99}) {
     JobResult result = RankZeroEndedFirst();

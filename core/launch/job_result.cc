@@ -75,9 +75,9 @@ std::string FailedGroup::ToString() const {
 void JobResult::BlameByRecord() {
   if (!first_failed.has_value()) return;
   const RankResult& first = ranks[static_cast<size_t>(*first_failed)];
-  const bool crashed =
-      first.exit.has_value() && first.exit->kind == RankExit::Kind::kKilled && first.signalled == 0;
-  if (crashed) return;
+  const bool exited =
+      first.exit.has_value() && first.exit->kind == RankExit::Kind::kExited && first.signalled == 0;
+  if (!exited) return;
   for (const FailedGroup& group : failed_groups) {
     if (!group.rank.has_value() || static_cast<size_t>(*group.rank) >= ranks.size()) continue;
     const RankResult& blamed = ranks[static_cast<size_t>(*group.rank)];

@@ -39,8 +39,7 @@ struct LeftProcess {
 struct FailedGroup {
   std::string name;
   std::string cause;  // one line: "rank 1: label 17 out of range"
-  // Whose fault that is, where the cause names one and the job had not gone on since with another
-  // group.
+  // Whose fault that is, where the cause names one and the job had no other group to go on with.
   std::optional<int> rank;
 
   // `the group "train" had failed before: rank 1: label 17 out of range`
@@ -78,8 +77,9 @@ struct JobResult {
     return !first_failed.has_value() && interrupted_by == 0 && !timed_out && output_error.empty();
   }
 
-  // Makes the rank that `failed_groups` blames the first that failed, unless it ended well. A crash
-  // stays the first failure: the launcher saw it itself. Once, when all else is known.
+  // Makes the rank that `failed_groups` blames the first that failed, unless it ended well. Only an
+  // exit of a rank's own can be a consequence: a crash, or the loss of a silent rank, the launcher
+  // saw itself. Once, when all else is known.
   void BlameByRecord();
 
   // 0, 128 + signal, 124 for a timeout, 1 for an output that could not be written, or what the

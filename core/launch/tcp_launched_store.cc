@@ -42,11 +42,14 @@ class TcpLaunchedStore final : public LaunchedStore {
   std::vector<FailedGroup> FailedGroups() const override {
     std::map<Revision, FailedGroup> failed;  // in the order of the failures: a cause is for ever
     Revision last_good = 0;
+    bool one_works = false;
     for (const Entry& entry : server_->Entries(kGroupKeyPrefix)) {
       const absl::StatusOr<GroupRecord> record = GroupRecord::Decode(entry.value);
       if (!record.ok()) continue;
       if (record->cause.ok()) {
         last_good = std::max(last_good, entry.revision);
+        one_works |=
+            !record->intent.has_value() || record->intent->kind != CloseIntent::Kind::kClose;
         continue;
       }
       const absl::string_view name = absl::StripPrefix(entry.key, kGroupKeyPrefix);
@@ -57,8 +60,8 @@ class TcpLaunchedStore final : public LaunchedStore {
     }
     std::vector<FailedGroup> groups;
     for (auto& [revision, group] : failed) {
-      // The job went on after it, so it is not why the job ends.
-      if (revision < last_good) group.rank.reset();
+      // The job went on after it, or could, so it need not be why the job ends.
+      if (one_works || revision < last_good) group.rank.reset();
       groups.push_back(std::move(group));
     }
     return groups;

@@ -67,6 +67,13 @@ GroupRecord FailureOf(absl::string_view cause) {
   return record;
 }
 
+GroupRecord ClosedGroup() {
+  GroupRecord record = FailureOf("");
+  record.intent.emplace();
+  record.intent->kind = CloseIntent::Kind::kClose;
+  return record;
+}
+
 class Session {
  public:
   explicit Session(const World& world) : control_(*ControlThread::Start()) {
@@ -271,7 +278,7 @@ TEST(TcpLaunchedStoreTest, SaysWhatGroupsRecordedAsTheirFailureAndWhoseItIsTheEa
   ASSERT_NE(store, nullptr);
   EXPECT_THAT(store->FailedGroups(), IsEmpty());
   Session session(OnlyRankOf(*store));
-  session.Set(GroupRecordKey("validate"), FailureOf("").Encode());
+  session.Set(GroupRecordKey("validate"), ClosedGroup().Encode());
   session.Set(GroupRecordKey("train"), FailureOf("rank 1: label 17\nout of range").Encode());
   session.Set(GroupRecordKey("strange"), "not a record");
   session.Set(GroupRecordKey("a"), FailureOf("barrier #1 did not finish on rank 0").Encode());
@@ -287,12 +294,23 @@ TEST(TcpLaunchedStoreTest, AGroupThatFailedBeforeAnotherOneWasMadeBlamesNobody) 
   ASSERT_NE(store, nullptr);
   Session session(OnlyRankOf(*store));
   session.Set(GroupRecordKey("large"), FailureOf("rank 1: out of memory").Encode());
-  session.Set(GroupRecordKey("small"), FailureOf("").Encode());
+  session.Set(GroupRecordKey("small"), ClosedGroup().Encode());
   session.Set(GroupRecordKey("train"), FailureOf("rank 0: x").Encode());
   EXPECT_THAT(store->FailedGroups(),
               ElementsAre(Failed("the group \"large\" had failed before: rank 1: out of memory",
                                  std::nullopt),
                           Failed("the group \"train\" had failed before: rank 0: x", 0)));
+}
+
+TEST(TcpLaunchedStoreTest, AGroupThatFailedBesideOneThatWorksOnBlamesNobody) {
+  const std::unique_ptr<LaunchedStore> store = ServeOne();
+  ASSERT_NE(store, nullptr);
+  Session session(OnlyRankOf(*store));
+  session.Set(GroupRecordKey("train"), FailureOf("").Encode());
+  session.Set(GroupRecordKey("aux"), FailureOf("rank 1 left: \"not needed\"").Encode());
+  EXPECT_THAT(store->FailedGroups(),
+              ElementsAre(Failed("the group \"aux\" had failed before: rank 1 left: \"not needed\"",
+                                 std::nullopt)));
 }
 
 }  // namespace

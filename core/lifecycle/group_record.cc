@@ -32,11 +32,14 @@ std::optional<int> GroupRecord::RankAtFault() const {
   if (!absl::ConsumePrefix(&text, "rank ")) return std::nullopt;
   const size_t end = text.find_first_not_of("0123456789");
   int rank = 0;
-  // "rank 1, rank 2 and rank 3 ..." blames nobody alone.
   if (end == absl::string_view::npos || (text[end] != ':' && text[end] != ' ') ||
-      absl::StartsWith(text.substr(end), " and ") ||
       !absl::SimpleAtoi(text.substr(0, end), &rank)) {
     return std::nullopt;
+  }
+  // "rank 1 and rank 2 ...", "rank 1 closed after #41 and rank 0 ...", "rank 1 could not connect
+  // ...: rank 2 did not come": each of them may have done what was right.
+  for (const absl::string_view of_several : {" and ", " closed after #", " could not connect "}) {
+    if (absl::StartsWith(text.substr(end), of_several)) return std::nullopt;
   }
   return rank;
 }

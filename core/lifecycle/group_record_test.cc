@@ -76,7 +76,10 @@ TEST(GroupRecordTest, ACauseThatBeginsWithARankIsThatRanksFault) {
   EXPECT_EQ(at_fault("rank 3 (host b, pid 812) was lost: killed by signal 9"), 3);
   for (const char* cause :
        {"", "rank ", "rank 1", "rank x: y", "rank -1: y", "rank 99999999999: y", "ranks 1: y",
-        "rank 1, rank 2 did not come", "rank 1 and rank 2 did not come", "lost contact with rank 2",
+        "rank 1, rank 2 did not come", "rank 1 and rank 2 did not come",
+        "rank 0 closed after #41 and rank 1 closed after #40 of 'train/1': the ranks did not",
+        "rank 0 closed after #41, and rank 1 was in all_reduce #42",
+        "rank 0 could not connect 'train/1': rank 2 did not come", "lost contact with rank 2",
         "barrier #1 of train/1 did not finish within 5s on rank 0"}) {
     EXPECT_EQ(at_fault(cause), std::nullopt) << cause;
   }
