@@ -43,13 +43,14 @@ class GroupLease {
   //
   // Work has `timeout` to finish on every rank, and then the backend at least the spec's
   // close_timeout to end in good order. What takes longer becomes an abort, which ends within
-  // another close_timeout + cause_window.
+  // another close_timeout + cause_window, and a second more where residue is left.
   absl::Status Close();  // with the spec's close_timeout
   absl::Status Close(absl::Duration timeout);
 
   // Aborts the group, here and (by news) everywhere, with `cause` (not OK). Any thread, any time.
   // Returns when this rank holds nothing any more, at most close_timeout + cause_window of the spec
-  // later (on the control thread at once); never waits for a peer.
+  // later, and a second more where residue is left (on the control thread at once); never waits for
+  // a peer.
   void Abort(const absl::Status& cause);
 
  private:

@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/debugging/leak_check.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "muster/core/fault/fault.h"
@@ -22,11 +23,19 @@ class GroupPoolImpl final : public GroupPool {
     if (core_->forked()) {
       // The threads and sessions behind it are the parent's: a child that ends them would wait for
       // what it does not have.
-      static_cast<void>(new std::shared_ptr<PoolCore>(std::move(core_)));
+      absl::IgnoreLeak(new std::shared_ptr<PoolCore>(std::move(core_)));
       return;
     }
-    End();
+    if (!core_->on_control_thread()) {
+      End();
+      LivePools::Global().Remove(core_.get());
+      return;
+    }
+    LOG(ERROR) << "rank " << rank() << " destroys its pool on the pool's control thread (in an "
+               << "observer), which cannot wait for its end: it is aborted, and its threads stay";
+    core_->AbortByOwner(absl::AbortedError("its pool was destroyed on the control thread"));
     LivePools::Global().Remove(core_.get());
+    absl::IgnoreLeak(new std::shared_ptr<PoolCore>(std::move(core_)));
   }
 
   int rank() const override { return core_->world().rank; }

@@ -46,7 +46,8 @@ struct PoolOptions {
   absl::Duration connect_timeout = absl::Seconds(30);
   BackendRegistry* backends = nullptr;  // null: BackendRegistry::Global()
   // Sees every transition, on the control thread, where nothing that waits may be called: Acquire
-  // and Close answer FailedPrecondition there, and Abort does not wait. Outlives the pool.
+  // and Close answer FailedPrecondition there, Abort does not wait, and a pool that is destroyed
+  // there is aborted and leaves its threads behind. Outlives the pool.
   Observer* observer = nullptr;
 
   // InvalidArgument naming the field, its value and what is accepted.
@@ -82,7 +83,8 @@ class GroupPool {
   // A lease on the group that `spec` describes: the live one when its identity is equal (no
   // communication), else a new generation, made together with the same call on every rank. Blocks
   // until ready, at most spec.setup_timeout; a set-up that fails then is undone first, which takes
-  // at most spec.cause_window + spec.close_timeout more. Errors:
+  // at most spec.cause_window + spec.close_timeout more (and a second where residue is left, as
+  // with every end below). Errors:
   //   InvalidArgument     the spec is invalid, or the ranks asked for different ones: the field,
   //                       and who asked for what
   //   NotFound            the backend is not linked in: those that are

@@ -1,4 +1,7 @@
 // How a pool ends, and what others meet while it, or a group of it, is ending.
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -181,6 +184,30 @@ TEST(GroupPoolObserverTest, WhatWaitsIsRefusedOnTheControlThreadAndAnAbortDoesNo
   EXPECT_TRUE(job.pool(0).Close(absl::Hours(1)).ok()) << "the pool has still to be ended";
   EXPECT_EQ(job.server().Sessions().at(0).liveness, SessionRecord::Liveness::kLeft);
   EXPECT_THAT(AllLiveGroups(), IsEmpty());
+}
+
+// Destroys the pool when its group has ended.
+class Destroy final : public Observer {
+ public:
+  void OnTransition(const TransitionEvent& event) override {
+    if (event.to == GroupState::kAborted) job->DestroyPool(0);
+  }
+  TestJob* job = nullptr;
+};
+
+TEST(GroupPoolObserverDeathTest, APoolThatItsObserverDestroysIsAbortedAndLeavesItsThreads) {
+  EXPECT_EXIT(
+      {
+        Destroy destroy;
+        PoolOptions options;
+        options.observer = &destroy;
+        destroy.job = new TestJob(1, options);  // its threads use it for ever
+        absl::StatusOr<GroupLease> lease = destroy.job->pool(0).Acquire(TestJob::Spec());
+        lease->Abort(absl::CancelledError("stop"));
+        // At once: exit() would end what stays.
+        syscall(SYS_exit_group, (*lease)->state() == GroupState::kAborted ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "rank 0 destroys its pool on the pool's control thread");
 }
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER

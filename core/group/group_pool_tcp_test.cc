@@ -7,6 +7,8 @@
 #include "gtest/gtest.h"
 #include "muster/core/group/fake_backend.h"
 #include "muster/core/group/group_pool.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/observed_thread.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/core/store/tcp_store_server.h"
 
@@ -145,6 +147,22 @@ TEST_F(GroupPoolTcpTest, AnAbortDuringTheCloseOfTheRankThatServesTheStoreWaitsFo
   pools[0]->Abort(absl::CancelledError("enough"));
   closer.join();
   EXPECT_FALSE(leases[1].Close().ok());
+}
+
+TEST_F(GroupPoolTcpTest, AnAbortOfARankThatServesTheStoreForItsPeersAloneWaitsForNone) {
+  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  World world = RankOf(0, 2, (*probe)->address());
+  world.serve_address = world.store_address;
+  probe->reset();
+  auto serving = GroupPool::Create(world, options_);
+  ASSERT_TRUE(serving.ok()) << serving.status();
+  auto stays = GroupPool::Create(RankOf(1, 2, world.store_address), options_);
+  ASSERT_TRUE(stays.ok()) << stays.status();
+  ObservedThread closer([&] { EXPECT_TRUE((*serving)->Close(absl::Hours(1)).ok()); });
+  EXPECT_TRUE(closer.AwaitAsleep(MonotonicNow() + TimeoutScale() * absl::Seconds(20)));
+  (*serving)->Abort(absl::CancelledError("enough"));
+  closer.join();
 }
 
 TEST_F(GroupPoolTcpTest, APortThatIsTakenIsNamed) {

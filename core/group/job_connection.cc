@@ -64,6 +64,10 @@ void JobConnection::StopServing(absl::Time deadline) {
   }
 }
 
+void JobConnection::ServeNoLonger() {
+  if (tcp_server != nullptr) tcp_server->StopWaiting();
+}
+
 absl::StatusOr<JobConnection> OpenJobConnection(const World& world, MemoryStoreServer& server) {
   absl::StatusOr<JobConnection> connection = Begin();
   if (!connection.ok()) return connection.status();

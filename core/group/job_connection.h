@@ -27,6 +27,8 @@ struct JobConnection {
   // Ends the session's server, if this rank has it, once every session has ended or at `deadline`:
   // the store's host leaves last.
   void StopServing(absl::Time deadline);
+  // From now on StopServing, also one that waits already on another thread, waits for no session.
+  void ServeNoLonger();
 
   std::unique_ptr<ControlThread> control;
   std::unique_ptr<TcpStoreServer> tcp_server;        // where this rank serves the job's store

@@ -37,12 +37,14 @@ PoolCore::PoolCore(const World& world, PoolOptions options, JobConnection connec
 PoolCore::~PoolCore() { executor_->Detach(); }
 
 absl::Status PoolCore::CheckMayWait(absl::string_view call) const {
-  if (!executor_->RunsHere()) return absl::OkStatus();
+  if (!on_control_thread()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(call, " on rank ", world_.rank,
                    "'s control thread (in an observer), which it would wait for: call it on "
                    "another thread"));
 }
+
+bool PoolCore::on_control_thread() const { return executor_->RunsHere(); }
 
 bool PoolCore::forked() const { return fork_generation_ != ForkGeneration(); }
 

@@ -78,7 +78,8 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
 
   const World& world() const { return world_; }
   const PoolOptions& options() const { return options_; }
-  bool forked() const;  // in a child of the process that made the pool
+  bool forked() const;             // in a child of the process that made the pool
+  bool on_control_thread() const;  // which cannot wait for the pool
   std::string Holders() const;
 
  private:
@@ -156,6 +157,14 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   Life life_ ABSL_GUARDED_BY(mutex_) = Life::kOpen;
   absl::Status end_result_ ABSL_GUARDED_BY(mutex_);
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;  // whoever ends it waits for no peer
+  // Of the pool's end.
+  struct Leaving {
+    absl::Mutex mutex;
+    bool silent ABSL_GUARDED_BY(mutex) = false;  // no watch is left
+    bool done ABSL_GUARDED_BY(mutex) = false;    // the store has answered
+    bool soon ABSL_GUARDED_BY(mutex) = false;    // the pool was aborted
+  };
+  std::shared_ptr<Leaving> leaving_ ABSL_GUARDED_BY(mutex_);
   PoolStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<const LiveGroup>> residues_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Time> began_ ABSL_GUARDED_BY(mutex_);   // set-ups, by name

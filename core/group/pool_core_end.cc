@@ -57,6 +57,7 @@ absl::Status PoolCore::Close(absl::Duration timeout) {
     if (life_ != Life::kOpen) return AwaitEnd(timeout);
     std::vector<std::string> held;
     for (const auto& [name, entry] : entries_) {
+      if (aborted_) break;  // on the control thread: nothing is held any more, or soon
       const std::vector<Holder> leases = Leases(entry.holders);
       if (!leases.empty() && !IsTerminal(entry.runtime->state())) {
         held.push_back(absl::StrCat("'", entry.runtime->id(), "' (", JoinHolders(leases), ")"));
@@ -121,6 +122,11 @@ void PoolCore::Abort(const absl::Status& cause) {
   if (here) return;
   if (!first) {  // whoever began to close this pool ends it, and soon: nothing is left to wait for
     absl::MutexLock lock(&mutex_);
+    if (leaving_ != nullptr) {
+      absl::MutexLock leaving_lock(&leaving_->mutex);
+      leaving_->soon = true;
+    }
+    connection_.ServeNoLonger();
     AwaitEnd(options_.close_timeout).IgnoreError();
     return;
   }
@@ -135,38 +141,45 @@ void PoolCore::AbortBecause(absl::string_view why) {
 }
 
 void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Time deadline) {
-  struct Left {
-    absl::Mutex mutex;
-    bool silent ABSL_GUARDED_BY(mutex) = false;  // no watch is left
-    bool done ABSL_GUARDED_BY(mutex) = false;
-  };
-  auto left = std::make_shared<Left>();
-  connection_.control->Post([news = news_, left] {
+  auto leaving = std::make_shared<Leaving>();
+  {
+    absl::MutexLock lock(&mutex_);
+    leaving_ = leaving;
+    leaving->soon = aborted_;
+  }
+  connection_.control->Post([news = news_, leaving] {
     news->Stop();
-    absl::MutexLock lock(&left->mutex);
-    left->silent = true;
+    absl::MutexLock lock(&leaving->mutex);
+    leaving->silent = true;
   });
-  connection_.store->Leave(reason, deadline, [left](absl::Status) {
-    absl::MutexLock lock(&left->mutex);
-    left->done = true;
+  connection_.store->Leave(reason, deadline, [leaving](absl::Status) {
+    absl::MutexLock lock(&leaving->mutex);
+    leaving->done = true;
   });
   {
-    absl::MutexLock lock(&left->mutex);
-    left->mutex.AwaitWithTimeout(absl::Condition(&left->done), deadline - MonotonicNow());
+    absl::MutexLock lock(&leaving->mutex);
+    const auto done_or_soon = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(leaving->mutex) {
+      return leaving->done || leaving->soon;
+    };
+    leaving->mutex.AwaitWithTimeout(absl::Condition(&done_or_soon), deadline - MonotonicNow());
+    if (leaving->soon) {
+      leaving->mutex.AwaitWithTimeout(absl::Condition(&leaving->done),
+                                      std::min(options_.close_timeout, deadline - MonotonicNow()));
+    }
     // Without it the control thread still uses the store: then it is stuck in a library, or in an
     // observer, and is left behind with what it uses.
-    if (!left->mutex.AwaitWithTimeout(absl::Condition(&left->silent), ControlThread::kStopBound)) {
+    if (!leaving->mutex.AwaitWithTimeout(absl::Condition(&leaving->silent),
+                                         ControlThread::kStopBound)) {
       LOG(ERROR) << "rank " << world_.rank << ": its control thread is stuck, and keeps its store";
       static_cast<void>(connection_.store.release());
     }
   }
   connection_.store.reset();
-  bool aborted = false;
   {
     absl::MutexLock lock(&mutex_);
-    aborted = aborted_;
+    if (aborted_) connection_.ServeNoLonger();
   }
-  connection_.StopServing(aborted ? MonotonicNow() : deadline);
+  connection_.StopServing(deadline);
   connection_.control->Stop().IgnoreError();
   executor_->Detach();
   absl::MutexLock lock(&mutex_);

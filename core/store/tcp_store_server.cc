@@ -150,20 +150,31 @@ absl::Status TcpStoreServer::Stop(absl::Time deadline) {
   return *stopped_;
 }
 
+void TcpStoreServer::StopWaiting() {
+  absl::MutexLock lock(&drain_->mutex);
+  drain_->over = true;
+}
+
 absl::Status TcpStoreServer::StopOnce(absl::Time deadline) {
-  auto drained = std::make_shared<absl::Notification>();
-  control_->Post([core = core_, drained] { core->Drain([drained] { drained->Notify(); }); });
+  control_->Post([core = core_, drain = drain_] {
+    core->Drain([drain] {
+      absl::MutexLock lock(&drain->mutex);
+      drain->over = true;
+    });
+  });
+  {
+    absl::MutexLock lock(&drain_->mutex);
+    drain_->mutex.AwaitWithTimeout(absl::Condition(&drain_->over), deadline - MonotonicNow());
+  }
   absl::Status result;
-  if (!drained->WaitForNotificationWithTimeout(deadline - MonotonicNow())) {
-    std::vector<std::string> left;
-    for (const SessionRecord& record : Sessions()) {
-      if (record.liveness == SessionRecord::Liveness::kLive) left.push_back(record.Who());
-    }
-    if (!left.empty()) {
-      result = absl::DeadlineExceededError(
-          absl::StrCat("the store ended before its sessions: ", absl::StrJoin(left, ", "),
-                       " had not left it in time"));
-    }
+  std::vector<std::string> left;
+  for (const SessionRecord& record : Sessions()) {
+    if (record.liveness == SessionRecord::Liveness::kLive) left.push_back(record.Who());
+  }
+  if (!left.empty()) {
+    result = absl::DeadlineExceededError(
+        absl::StrCat("the store ended before its sessions: ", absl::StrJoin(left, ", "),
+                     " had not left it in time"));
   }
   auto closed = std::make_shared<absl::Notification>();
   control_->Post([core = core_, closed] { core->Close([closed] { closed->Notify(); }); });

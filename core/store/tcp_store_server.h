@@ -96,7 +96,15 @@ class TcpStoreServer {
   // thread.
   absl::Status Stop(absl::Time deadline);
 
+  // From now on Stop, one that waits already or one to come, waits for no session.
+  void StopWaiting();
+
  private:
+  struct Drain {
+    absl::Mutex mutex;
+    bool over ABSL_GUARDED_BY(mutex) = false;  // all sessions have ended, or are not waited for
+  };
+
   TcpStoreServer(std::unique_ptr<ControlThread> own_thread, ControlThread* control,
                  std::shared_ptr<store_internal::TcpServerCore> core, std::string address,
                  uint16_t port);
@@ -109,6 +117,7 @@ class TcpStoreServer {
   const std::string address_;
   const uint16_t port_;
   std::shared_ptr<store_internal::TcpServerCore> core_;
+  const std::shared_ptr<Drain> drain_ = std::make_shared<Drain>();
 
   absl::Mutex stop_mutex_;  // held while stopping: a second caller waits for the first one's result
   std::optional<absl::Status> stopped_ ABSL_GUARDED_BY(stop_mutex_);

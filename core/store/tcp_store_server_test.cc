@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/observed_thread.h"
 #include "muster/core/store/auth.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
@@ -219,6 +220,18 @@ TEST_F(TcpStoreServerTest, AtItsBoundTheServerEndsAndNamesWhoHadNotLeft) {
                                                       server->address(),
                                                       ") was lost: connection closed")));
   EXPECT_EQ(Set(*store, "k", "v").status(), lost);
+}
+
+TEST_F(TcpStoreServerTest, AStopThatWaitsForASessionCanBeHurriedByAnotherThread) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 2);
+  absl::Status stopped;
+  ObservedThread stopper([&] { stopped = server->Stop(absl::InfiniteFuture()); });
+  EXPECT_TRUE(stopper.AwaitAsleep(Soon()));
+  EXPECT_TRUE(Set(*store, "k", "still served").ok());
+  server->StopWaiting();
+  stopper.join();
+  EXPECT_THAT(std::string(stopped.message()), HasSubstr("rank 2 (host a, pid 102)"));
 }
 
 TEST_F(TcpStoreServerTest, AClientThatKeepsItsConnectionIsNoSinkOfAServerThatHasStopped) {
