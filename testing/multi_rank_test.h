@@ -66,6 +66,8 @@ class MultiRankTest : public ::testing::Test {
 
   // What group() asks for. Bounds fit for tests: 10 s each, 5 s to close, scaled for sanitizers.
   virtual GroupSpec spec() const;
+  // What they point to is used until the pool's end: an observer is a static, or of a base class
+  // that a fixture names before this one.
   virtual PoolOptions pool_options() const;
 
   // For timeouts of a test's own.

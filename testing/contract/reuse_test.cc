@@ -31,7 +31,12 @@ class ReadyCounter final : public Observer {
   std::atomic<int> ready_{0};
 };
 
-class ReuseTest : public testing::MultiRankTest {
+// A base, as its counter is to outlive the pool of the test.
+struct Counted {
+  mutable ReadyCounter counter_;
+};
+
+class ReuseTest : protected Counted, public testing::MultiRankTest {
  protected:
   ReuseTest() : module_(4), data_(64, 4) {}
   void SetUp() override { before_ = ProcessHoldings::Now(); }
@@ -62,7 +67,6 @@ class ReuseTest : public testing::MultiRankTest {
     EXPECT_EQ(ProcessHoldings::Beyond(before_, Scaled(absl::Seconds(2))).ToString(), "nothing");
   }
 
-  mutable ReadyCounter counter_;
   LogisticModule module_;
   PlaneData data_;
   ProcessHoldings before_;
