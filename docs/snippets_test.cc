@@ -188,8 +188,9 @@ TEST(SnippetsTest, EveryPublicTargetIsInTheTableOfTheImport) {
       if (!is_public || absl::StrContains(macros, absl::StrCat("//testing:", name, "\""))) continue;
       ++targets;
       const std::string label =
-          name == folder ? "@muster//" + folder : "@muster//" + folder + ":" + name;
-      EXPECT_TRUE(absl::StrContains(table, "`" + label + "`")) << label << " is not in the table";
+          absl::StrCat("@muster//", folder, name == folder ? "" : absl::StrCat(":", name));
+      EXPECT_TRUE(absl::StrContains(table, absl::StrCat("`", label, "`")))
+          << label << " is not in the table";
     }
   }
   EXPECT_GT(targets, 12);

@@ -370,8 +370,8 @@ absl::Status RunCheckNamed(absl::string_view name, Bug bug) {
     ADD_FAILURE() << "bug " << static_cast<int>(bug) << ", found by " << name
                   << ": calls did not return after Abort and their deadline";
     // Left to those that still use them.
-    shared.release();
-    backend.release();
+    static_cast<void>(shared.release());
+    static_cast<void>(backend.release());
   }
   return result;
 }

@@ -113,7 +113,8 @@ double InputFor(ReduceOp op, DataType dtype, int rank, int64_t i) {
     }
     case ReduceOp::kMin:
     case ReduceOp::kMax:
-      return static_cast<double>((rank * 7 + i * 5) % 11) - (dtype == DataType::kU8 ? 0 : 4);
+      return static_cast<double>((int64_t{rank} * 7 + i * 5) % 11) -
+             (dtype == DataType::kU8 ? 0 : 4);
   }
   return 0;
 }
@@ -150,7 +151,7 @@ bool Agree(double seen, double expected, ReduceOp op, DataType dtype) {
   return std::abs(seen - expected) <= epsilon * std::abs(expected);
 }
 
-double Marked(int rank, int64_t i) { return static_cast<double>((rank * 31 + i) % 101); }
+double Marked(int rank, int64_t i) { return static_cast<double>((int64_t{rank} * 31 + i) % 101); }
 
 absl::Status WrongElement(int64_t i, double seen, double expected) {
   return absl::FailedPreconditionError(

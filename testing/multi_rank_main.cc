@@ -46,7 +46,7 @@ constexpr int kSetUpError = 125;
 constexpr char kBackendVariable[] = "MUSTER_TEST_BACKEND";
 
 int Complain(const absl::Status& status) {
-  std::cerr << "[muster] " << status.message() << std::endl;
+  std::cerr << "[muster] " << status.message() << '\n';
   return kSetUpError;
 }
 
@@ -221,13 +221,7 @@ int TestJob::Run() {
   return code;
 }
 
-}  // namespace
-}  // namespace testing
-}  // namespace muster
-
-int main(int argc, char** argv) {
-  using namespace muster;           // NOLINT(build/namespaces)
-  using namespace muster::testing;  // NOLINT(build/namespaces)
+int Main(int argc, char** argv) {
   absl::InitializeLog();
   const Environment environment = Environment::OfProcess();
   const std::optional<std::string> events = environment.Get(kEventsVariable);
@@ -240,3 +234,9 @@ int main(int argc, char** argv) {
   if (plan->only_list) return RunTests(argc, argv, nullptr);
   return TestJob(*std::move(plan)).Run();
 }
+
+}  // namespace
+}  // namespace testing
+}  // namespace muster
+
+int main(int argc, char** argv) { return muster::testing::Main(argc, argv); }

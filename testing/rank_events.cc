@@ -163,7 +163,7 @@ absl::StatusOr<RankRecord> ParseRankEvents(absl::string_view text) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
     if (end == absl::string_view::npos) break;
-    const absl::Status status = parser.Add(text.substr(0, end), &record);
+    absl::Status status = parser.Add(text.substr(0, end), &record);
     if (!status.ok()) return status;
     text.remove_prefix(end + 1);
   }

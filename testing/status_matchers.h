@@ -48,7 +48,7 @@ template <class T>
 #define MUSTER_ASSERT_OK_AND_ASSIGN_ID_(line, declaration, expression) \
   auto muster_status_or_##line = (expression);                         \
   ASSERT_OK(muster_status_or_##line);                                  \
-  declaration = *std::move(muster_status_or_##line)
+  declaration = *std::move(muster_status_or_##line)  // NOLINT(bugprone-macro-parentheses)
 #endif
 
 #endif  // MUSTER_TESTING_STATUS_MATCHERS_H_

@@ -93,6 +93,7 @@ TEST_F(SetupFailureTest, AnExceptionInOneRanksSetUpReachesAllAndLeavesNothing) {
     if (rank() == kFailing) throw std::runtime_error("no such data set");
     EXPECT_THAT(CauseSeenBy(lease), HasSubstr("rank 1 left: \"an exception\""));
   } catch (const std::runtime_error&) {  // as a test runner does
+    EXPECT_EQ(rank(), kFailing);
   }
   ExpectTheOtherGroupWorks(*pool);
   pool.reset();
@@ -105,7 +106,8 @@ TEST_F(SetupFailureTest, AnExceptionOnEveryRankLeavesNothing) {
   try {
     ASSERT_OK_AND_ASSIGN(GroupLease lease, pool->Acquire(FirstSpec()));
     throw std::runtime_error("no such data set");
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "no such data set");
   }
   ExpectTheOtherGroupWorks(*pool);
   pool.reset();
