@@ -30,7 +30,7 @@ bool OnRank(const char* rank) { return Variable("MUSTER_RANK") == rank; }
 }
 
 TEST(GoodTest, Passes) {
-  std::cout << "rank " << Variable("MUSTER_RANK") << " was here" << '\n' << std::flush;
+  std::cout << "rank " << Variable("MUSTER_RANK") << " was here" << std::endl;
 }
 TEST(GoodTest, PassesToo) {}
 TEST(GoodTest, IsSkipped) { GTEST_SKIP() << "not today"; }
@@ -50,7 +50,7 @@ TEST(BadTest, FailsOnRankOne) {
 }
 
 TEST(BadTest, CrashesOnRankOne) {
-  std::cout << "last words" << '\n' << std::flush;
+  std::cout << "last words" << std::endl;
   if (OnRank("1")) raise(SIGKILL);
   WaitForEver();
 }
@@ -146,7 +146,7 @@ TEST_F(BadGroupTest, DLeaksAGroupOnRankOne) {
   if (!OnRank("1")) {
     Barrier();
     // Still in it, and not closing it, when rank 1's test is over: says what it is told.
-    std::cout << "told: " << group().Barrier().message() << '\n' << std::flush;
+    std::cout << "told: " << group().Barrier().message() << std::endl;
     return;
   }
   static auto* const pool =

@@ -23,7 +23,7 @@ class MultiRankFixtureTest : public testing::MultiRankTest {};
 TEST_F(MultiRankFixtureTest, AGroupOfTheCellsBackendIsReady) {
   float value = static_cast<float>(rank() + 1);
   ASSERT_OK(group().AllReduce(Buffer::Of(value), ReduceOp::kSum));
-  EXPECT_EQ(value, static_cast<float>(world_size() * (world_size() + 1) / 2));
+  EXPECT_EQ(value, world_size() * (world_size() + 1) / 2);
   EXPECT_EQ(group().backend(), backend());
   EXPECT_EQ(group().size(), world_size());
   EXPECT_EQ(group().rank(), rank());

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 template <class Facts, class Here>
 std::vector<absl::Status> AgreeOn(int size, Facts facts, Here here) {
   return RunRanks(size, [&](Collectives& ranks) {
-    const absl::Status result = Agree(ranks, here(ranks.rank()), facts(ranks.rank()));
+    absl::Status result = Agree(ranks, here(ranks.rank()), facts(ranks.rank()));
     // The group is still good: all ranks came out of the same operation.
     double one = 1;
     EXPECT_TRUE(ranks.AllReduce(Buffer::Of(one), ReduceOp::kSum).ok());

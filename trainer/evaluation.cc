@@ -32,7 +32,8 @@ Evaluator::Evaluator(const StageContext& context, Module& module, Dataset& data,
       batch_size_(batch_size),
       sampler_(ExactSampler(context.collectives, data)),
       memory_(data.fields(),
-              std::min<int64_t>(batch_size, std::max<int64_t>(1, sampler_.indices().size()))) {}
+              std::min(batch_size,
+                       std::max<int64_t>(1, static_cast<int64_t>(sampler_.indices().size())))) {}
 
 absl::StatusOr<MetricSums> Evaluator::Run(absl::string_view label) {
   MetricSums here;

@@ -150,7 +150,8 @@ absl::Status FitLoop::Prepare() {
 
   reducer_ = std::move(reducer);
   sgd_.emplace(parameters, options_.sgd);
-  memory_.emplace(train_.fields(), std::min<int64_t>(batch_size_, sampler_->indices().size()));
+  memory_.emplace(train_.fields(),
+                  std::min(batch_size_, static_cast<int64_t>(sampler_->indices().size())));
   if (validation_ != nullptr) evaluator_.emplace(context_, module_, *validation_, batch_size_);
   module_.PlaceGradients(reducer_->gradients());
   return absl::OkStatus();

@@ -103,8 +103,9 @@ absl::StatusOr<absl::Duration> GlooSubject::CreateAndDestroy() {
 
 absl::Status GlooSubject::Open() {
   absl::StatusOr<std::shared_ptr<::gloo::Context>> context = Connect();
-  if (context.ok()) context_ = *std::move(context);
-  return context.status();
+  if (!context.ok()) return context.status();
+  context_ = *std::move(context);
+  return absl::OkStatus();
 }
 
 absl::Status GlooSubject::Close() {

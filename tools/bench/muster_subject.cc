@@ -39,8 +39,9 @@ absl::StatusOr<absl::Duration> MusterSubject::CreateAndDestroy() {
 
 absl::Status MusterSubject::Open() {
   absl::StatusOr<GroupLease> lease = pool_->Acquire(spec_);
-  if (lease.ok()) lease_ = *std::move(lease);
-  return lease.status();
+  if (!lease.ok()) return lease.status();
+  lease_ = *std::move(lease);
+  return absl::OkStatus();
 }
 
 absl::Status MusterSubject::Close() { return lease_.Close(); }

@@ -179,7 +179,7 @@ absl::StatusOr<Options> ParseOptions(absl::Span<const std::string> arguments) {
     if (argument.size() == flag.first.size()) {
       // "--ranks 4": the value is the next argument.
       Options ignored;
-      const absl::Status known = ParseFlag(flag.first, "", &ignored);
+      absl::Status known = ParseFlag(flag.first, "", &ignored);
       if (absl::StartsWith(known.message(), "unknown")) return known;
       if (i + 1 == arguments.size()) {
         return absl::InvalidArgumentError(

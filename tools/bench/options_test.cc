@@ -18,7 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 TEST(OptionsTest, NothingSaidMeansAllSuitesOnTwoRanks) {
   const absl::StatusOr<Options> options = ParseOptions({});

@@ -22,9 +22,9 @@ absl::StatusOr<absl::Duration> TimeAllReduce(
   std::vector<float> values(static_cast<size_t>(count), static_cast<float>(rank + 1));
   absl::Status status = sum(absl::MakeSpan(values));
   if (!status.ok()) return status;
-  const float expected = static_cast<float>(size * (size + 1) / 2);
+  const int expected = size * (size + 1) / 2;
   for (float value : values) {
-    if (value != expected) {
+    if (value != static_cast<float>(expected)) {
       return absl::InternalError(
           absl::StrCat("a sum over ", size, " ranks is ", value, ": expected ", expected));
     }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -83,7 +84,7 @@ void Kernel(Report& report) {
     report.Problem("subreaper", "not there: processes that detach themselves outlive their job");
   }
 #ifdef SYS_pidfd_open
-  const long fd = syscall(SYS_pidfd_open, getpid(), 0);
+  const int64_t fd = syscall(SYS_pidfd_open, getpid(), 0);
   report.Line("pidfd",
               fd >= 0 ? "works" : absl::StrCat("not there (", strerror(errno), "); not needed"));
   if (fd >= 0) close(static_cast<int>(fd));
@@ -109,8 +110,9 @@ void Limits(Report& report) {
   struct statvfs shm = {};
   if (statvfs("/dev/shm", &shm) == 0) {
     const double mib = static_cast<double>(shm.f_frsize) / (1 << 20);
-    report.Line("/dev/shm", absl::StrFormat("%.0f MiB free of %.0f MiB", mib * shm.f_bavail,
-                                            mib * shm.f_blocks));
+    report.Line("/dev/shm", absl::StrFormat("%.0f MiB free of %.0f MiB",
+                                            mib * static_cast<double>(shm.f_bavail),
+                                            mib * static_cast<double>(shm.f_blocks)));
   } else {
     report.Line("/dev/shm", absl::StrCat("not there (", strerror(errno), ")"));
   }

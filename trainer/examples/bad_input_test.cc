@@ -320,10 +320,11 @@ TEST_F(BadInputTest, DamagedDataEndsEveryRankWithTheFileAndTheDamage) {
 }
 
 TEST_F(BadInputTest, DataThatOneRankLacksEndsTheOthersToo) {
-  const auto job = Start({Muster(), "run", "-n", "2", "--", "/bin/sh", "-c",
-                          "test $RANK = 0 || set -- \"$1\" /nonexistent; "
-                          "exec \"$1\" --data=\"$2\" --setup_timeout=10m",
-                          "sh", Example(), GoodData()});
+  const std::string script =
+      "test $RANK = 0 || set -- \"$1\" /nonexistent; "
+      "exec \"$1\" --data=\"$2\" --setup_timeout=10m";
+  const auto job = Start(
+      {Muster(), "run", "-n", "2", "--", "/bin/sh", "-c", script, "sh", Example(), GoodData()});
   ExpectFails(*job, {"[1] ", "--data=/nonexistent", "cannot read"});
   ExpectFails(*job, {"[0] ", "rank 1 left: \"--data=/nonexistent: cannot read"});
   ExpectNothingLeft();

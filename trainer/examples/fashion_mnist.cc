@@ -100,7 +100,7 @@ absl::StatusOr<std::string> CheckFlags(const Environment& environment, const std
     if (!report.ok()) return report;
   }
   if (absl::GetFlag(FLAGS_data).empty()) return FindBundledData(environment, program);
-  const std::string folder = UsersPath(environment, absl::GetFlag(FLAGS_data));
+  std::string folder = UsersPath(environment, absl::GetFlag(FLAGS_data));
   absl::Status status = CheckDataFolder(folder);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat("--data=", status.message()));
   return folder;

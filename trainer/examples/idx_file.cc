@@ -114,7 +114,8 @@ absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path, int dimensions) {
   if (!packed.ok()) return packed.status();
   Inflater inflater(path, *packed);
 
-  std::vector<uint8_t> header(4 + 4 * dimensions);
+  const int64_t extents = 4 * int64_t{dimensions};  // bytes
+  std::vector<uint8_t> header(4 + extents);
   absl::StatusOr<int64_t> got = inflater.Read(header.data(), 4);
   if (!got.ok()) return got.status();
   if (*got < 4) return CutShort(path, *got, 4);
@@ -124,13 +125,13 @@ absl::StatusOr<IdxArray> ReadIdxFile(const std::string& path, int dimensions) {
                               "%d dimensions with 000008%02x",
                               header[0], header[1], header[2], header[3], dimensions, dimensions));
   }
-  got = inflater.Read(header.data() + 4, 4 * dimensions);
+  got = inflater.Read(header.data() + 4, extents);
   if (!got.ok()) return got.status();
-  if (*got < 4 * dimensions) return CutShort(path, 4 + *got, 4 + 4 * dimensions);
+  if (*got < extents) return CutShort(path, 4 + *got, 4 + extents);
 
   IdxArray array;
   int64_t count = 1;
-  for (int d = 0; d < dimensions; ++d) {
+  for (int64_t d = 0; d < dimensions; ++d) {
     const uint8_t* extent = header.data() + 4 + 4 * d;
     array.shape.push_back(int64_t{extent[0]} << 24 | extent[1] << 16 | extent[2] << 8 | extent[3]);
     // Each factor is below 2^32 and the product before it at most 2^30: no overflow.

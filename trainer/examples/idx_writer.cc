@@ -24,7 +24,8 @@ void WritePart(const std::string& folder, const std::string& prefix, int64_t cou
   for (int64_t i = 0; i < count; ++i) {
     labels[i] = static_cast<uint8_t>(i % 10);
     for (int64_t column = 0; column < kSide; ++column) {
-      images[(i * kSide + 2 * labels[i]) * kSide + column] = static_cast<uint8_t>(200 + i % 50);
+      images[(i * kSide + int64_t{2} * labels[i]) * kSide + column] =
+          static_cast<uint8_t>(200 + i % 50);
     }
   }
   WriteFile(absl::StrCat(folder, "/", prefix, "-images-idx3-ubyte.gz"),

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -77,7 +78,7 @@ TEST_F(ImageDataTest, ALabelThatIsNoClassIsNamedWithItsPlace) {
 
 TEST_F(ImageDataTest, ImagesOfAnotherSizeAreRefused) {
   WriteFile(path("train-images-idx3-ubyte.gz"),
-            Gzip(IdxBytes({30, 32, 32}, std::vector<uint8_t>(30 * 32 * 32))));
+            Gzip(IdxBytes({30, 32, 32}, std::vector<uint8_t>(size_t{30} * 32 * 32))));
   EXPECT_THAT(ImageData::Load(folder_, ImageData::Part::kTrain).status().message(),
               HasSubstr("has images of 32 x 32: Fashion-MNIST has 28 x 28"));
 }

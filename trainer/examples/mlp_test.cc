@@ -1,7 +1,6 @@
 #include "muster/trainer/examples/mlp.h"
 
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -129,12 +128,13 @@ TEST(MlpTest, PlacedGradientsAreWrittenThereAndBackHomeAfterwards) {
   }
   MetricSums sums;
   ASSERT_TRUE(mlp.TrainStep(samples.Take(3), Ignore, sums).ok());
-  std::vector<float> home(5);
-  std::memcpy(home.data(), mlp.parameters()[1].gradient.data, 20);
+  const float* const own = static_cast<const float*>(mlp.parameters()[1].gradient.data);
+  const std::vector<float> home(own, own + 5);
   ASSERT_TRUE(mlp.PlaceGradients(places));
   ASSERT_TRUE(mlp.TrainStep(samples.Take(3), Ignore, sums).ok());
   EXPECT_EQ(mlp.parameters()[1].gradient.data, memory[1].data());
-  EXPECT_EQ(std::memcmp(home.data(), memory[1].data(), 20), 0);
+  const float* const placed = reinterpret_cast<const float*>(memory[1].data());
+  EXPECT_EQ(std::vector<float>(placed, placed + 5), home);
   mlp.PlaceGradients({});
   EXPECT_NE(mlp.parameters()[1].gradient.data, memory[1].data());
 }
