@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/debugging/leak_check.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -370,8 +371,8 @@ absl::Status RunCheckNamed(absl::string_view name, Bug bug) {
     ADD_FAILURE() << "bug " << static_cast<int>(bug) << ", found by " << name
                   << ": calls did not return after Abort and their deadline";
     // Left to those that still use them.
-    static_cast<void>(shared.release());
-    static_cast<void>(backend.release());
+    absl::IgnoreLeak(shared.release());
+    absl::IgnoreLeak(backend.release());
   }
   return result;
 }

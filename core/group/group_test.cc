@@ -330,7 +330,8 @@ TEST_F(GroupTest, ALeaseThatEndsDuringUnwindingAbortsInsteadOfWaiting) {
   try {
     GroupLease lease = std::move(leases_[0]);
     throw std::runtime_error("user code");
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "user code");
   }
   EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr("rank 0 left: \"an exception\""));
 }

@@ -165,6 +165,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           former = std::move(entry.runtime);
           entry = Entry();
           entry.runtime = NewRuntime(spec, *std::move(introduction), deadline);
+          introduction.reset();
           entry.created_at = where.ToString();
           waits = next_lease_++;
           entry.holders.push_back({waits, entry.created_at, /*waits=*/true});

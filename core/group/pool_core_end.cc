@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/debugging/leak_check.h"
 #include "absl/log/log.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -171,7 +172,7 @@ void PoolCore::End(const absl::Status& result, const std::string& reason, absl::
     if (!leaving->mutex.AwaitWithTimeout(absl::Condition(&leaving->silent),
                                          ControlThread::kStopBound)) {
       LOG(ERROR) << "rank " << world_.rank << ": its control thread is stuck, and keeps its store";
-      static_cast<void>(connection_.store.release());
+      absl::IgnoreLeak(connection_.store.release());
     }
   }
   connection_.store.reset();
