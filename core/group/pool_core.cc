@@ -164,8 +164,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocati
           Entry& entry = entries_[spec.name];
           former = std::move(entry.runtime);
           entry = Entry();
-          entry.runtime = NewRuntime(spec, *std::move(introduction), deadline);
-          introduction.reset();
+          entry.runtime = NewRuntime(spec, *std::exchange(introduction, std::nullopt), deadline);
           entry.created_at = where.ToString();
           waits = next_lease_++;
           entry.holders.push_back({waits, entry.created_at, /*waits=*/true});

@@ -97,7 +97,7 @@ PrivateFolder::~PrivateFolder() { Remove(path_); }
 
 absl::StatusOr<std::string> PrivateFolder::WriteFile(absl::string_view name,
                                                      absl::string_view content) const {
-  const std::string path = absl::StrCat(path_, "/", name);
+  std::string path = absl::StrCat(path_, "/", name);
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const auto failed = [&](int error) {
     return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(error)));

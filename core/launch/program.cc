@@ -71,15 +71,14 @@ absl::StatusOr<std::string> FindProgram(absl::string_view name, absl::string_vie
         absl::StrCat("program ", Quoted(name), " not found: it holds a null"));
   }
   if (absl::StrContains(name, '/')) {
-    const absl::Status status = Check(std::string(name));
+    absl::Status status = Check(std::string(name));
     if (!status.ok()) return status;
     return std::string(name);
   }
   absl::Status refused;
   for (const absl::string_view folder : absl::StrSplit(search_path, ':')) {
     // As exec does: an empty entry is the working directory.
-    const std::string path =
-        folder.empty() ? absl::StrCat("./", name) : absl::StrCat(folder, "/", name);
+    std::string path = folder.empty() ? absl::StrCat("./", name) : absl::StrCat(folder, "/", name);
     absl::Status status = Check(path);
     if (status.ok()) return path;
     struct stat info = {};

@@ -97,7 +97,7 @@ TEST(IntroductionTest, AnyDamageIsSurvived) {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     std::string damaged = text;
-    for (int changes = 1 + random() % 4; changes > 0; --changes) {
+    for (auto changes = 1 + random() % 4; changes > 0; --changes) {
       damaged[random() % damaged.size()] = static_cast<char>(random());
       if (random() % 2 == 0) damaged.erase(random() % damaged.size(), 1);
     }

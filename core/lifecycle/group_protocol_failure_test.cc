@@ -502,7 +502,7 @@ TEST(GroupProtocolLateNewsTest, AnswersThatComeDuringAnAbortDoNotReviveTheGroup)
     (driver.*state.way)();
     driver.Take(driver.protocol.Fail(driver.now, Boom(), Certainty::kCause));
     const absl::Time now = driver.now;
-    for (Actions actions :
+    for (const Actions& actions :
          {driver.protocol.OnConnected(now, absl::OkStatus()),
           driver.protocol.OnAllConnected(now, driver.Values({"", ""})),
           driver.protocol.OnDrained(7), driver.protocol.OnVotes(now, driver.Votes({"", ""})),

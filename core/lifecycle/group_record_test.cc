@@ -194,8 +194,7 @@ TEST(GroupRecordTest, AnyDamageIsSurvived) {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     std::string damaged = text;
-    const int changes = 1 + random() % 4;
-    for (int i = 0; i < changes; ++i) {
+    for (auto changes = 1 + random() % 4; changes > 0; --changes) {
       const size_t at = random() % damaged.size();
       switch (random() % 3) {
         case 0:
@@ -204,7 +203,7 @@ TEST(GroupRecordTest, AnyDamageIsSurvived) {
         case 1:
           damaged.erase(at, 1 + random() % 8);
           break;
-        case 2:
+        default:
           damaged.insert(at, text.substr(random() % text.size(), random() % 12));
           break;
       }

@@ -46,9 +46,9 @@ void Link::Send(const Response& response) {
     down_ = absl::InfinitePast();
     if (store_->random_->Chance(30)) arrival += absl::Milliseconds(40);
   }
-  store_->executor_->PostAt(arrival, [self = shared_from_this(), response]() mutable {
+  store_->executor_->PostAt(arrival, [self = shared_from_this(), response]() {
     if (self->cut_) return;
-    if (auto core = self->core_.lock()) core->Deliver(std::move(response));
+    if (auto core = self->core_.lock()) core->Deliver(response);
   });
 }
 

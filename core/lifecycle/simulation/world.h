@@ -29,7 +29,9 @@ struct World {
     return !calm && random.PerMille(per_mille * scenario.trouble / 100);
   }
   // How many collectives a generation does: the same on every rank, as in a real program.
-  int64_t PlannedWork(int64_t generation) const { return (work_seed + generation * 7) % 5; }
+  int64_t PlannedWork(int64_t generation) const {
+    return static_cast<int64_t>((work_seed + generation * 7) % 5);
+  }
 
   const Mutation mutation;
   ManualExecutor executor;
