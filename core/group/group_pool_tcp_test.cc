@@ -1,5 +1,6 @@
 // A pool joins its job over the network: by a launcher's store, or by the one that rank 0 serves.
 #include <memory>
+#include <string>
 #include <thread>  // NOLINT(build/c++11): ranks are threads here
 #include <vector>
 
@@ -50,6 +51,38 @@ class GroupPoolTcpTest : public ::testing::Test {
     EXPECT_TRUE((*pool)->Close(absl::Seconds(5) * TimeoutScale()).ok());
   }
 
+  // A port that is surely free: the one that a server has just given back.
+  static std::string FreeAddress() {
+    auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
+    EXPECT_TRUE(probe.ok()) << probe.status();
+    return probe.ok() ? (*probe)->address() : "";
+  }
+
+  struct TwoRanks {
+    std::vector<std::unique_ptr<GroupPool>> pools{2};
+    std::vector<GroupLease> leases{2};
+  };
+
+  // With a group over both; rank 0 serves the store.
+  void Start(TwoRanks& job) {
+    const std::string address = FreeAddress();
+    std::vector<std::thread> ranks;
+    for (size_t rank = 0; rank < 2; ++rank) {
+      ranks.emplace_back([&, rank] {
+        World world = RankOf(static_cast<int>(rank), 2, address);
+        if (rank == 0) world.serve_address = address;
+        auto pool = GroupPool::Create(world, options_);
+        ASSERT_TRUE(pool.ok()) << pool.status();
+        job.pools[rank] = *std::move(pool);
+        auto lease = job.pools[rank]->Acquire(GroupSpec());
+        ASSERT_TRUE(lease.ok()) << lease.status();
+        job.leases[rank] = *std::move(lease);
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    ASSERT_FALSE(job.leases[0].empty() || job.leases[1].empty());
+  }
+
   FakeWorld fakes_;
   BackendRegistry backends_;
   PoolOptions options_;
@@ -68,11 +101,7 @@ TEST_F(GroupPoolTcpTest, RanksMeetInTheLaunchersStore) {
 }
 
 TEST_F(GroupPoolTcpTest, RankZeroServesTheStoreAndLeavesLast) {
-  // A port that is surely free: the one that a server has just given back.
-  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
-  ASSERT_TRUE(probe.ok()) << probe.status();
-  const std::string address = (*probe)->address();
-  probe->reset();
+  const std::string address = FreeAddress();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -85,76 +114,36 @@ TEST_F(GroupPoolTcpTest, RankZeroServesTheStoreAndLeavesLast) {
 }
 
 TEST_F(GroupPoolTcpTest, AnAbortOfTheRankThatServesTheStoreWaitsForNoPeer) {
-  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
-  ASSERT_TRUE(probe.ok()) << probe.status();
-  const std::string address = (*probe)->address();
-  probe->reset();
   options_.close_timeout = absl::Hours(1);  // the peer does not leave, so this would be waited for
-  std::vector<std::unique_ptr<GroupPool>> pools(2);
-  std::vector<GroupLease> leases(2);
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      World world = RankOf(rank, 2, address);
-      if (rank == 0) world.serve_address = address;
-      auto pool = GroupPool::Create(world, options_);
-      ASSERT_TRUE(pool.ok()) << pool.status();
-      pools[rank] = *std::move(pool);
-      auto lease = pools[rank]->Acquire(GroupSpec());
-      ASSERT_TRUE(lease.ok()) << lease.status();
-      leases[rank] = *std::move(lease);
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  ASSERT_FALSE(leases[0].empty() || leases[1].empty());
-  pools[0]->Abort(absl::CancelledError("enough"));
-  EXPECT_FALSE(leases[1].Close().ok()) << "returns when rank 1 has heard of it";
-  EXPECT_THAT(std::string(leases[1]->Barrier().message()), HasSubstr("enough"));
+  TwoRanks job;
+  ASSERT_NO_FATAL_FAILURE(Start(job));
+  job.pools[0]->Abort(absl::CancelledError("enough"));
+  EXPECT_FALSE(job.leases[1].Close().ok()) << "returns when rank 1 has heard of it";
+  EXPECT_THAT(std::string(job.leases[1]->Barrier().message()), HasSubstr("enough"));
 }
 
 // As the abort alone: that a close was under way makes no peer be waited for.
 TEST_F(GroupPoolTcpTest, AnAbortDuringTheCloseOfTheRankThatServesTheStoreWaitsForNoPeer) {
-  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
-  ASSERT_TRUE(probe.ok()) << probe.status();
-  const std::string address = (*probe)->address();
-  probe->reset();
   options_.close_timeout = absl::Hours(1);
-  std::vector<std::unique_ptr<GroupPool>> pools(2);
-  std::vector<GroupLease> leases(2);
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      World world = RankOf(rank, 2, address);
-      if (rank == 0) world.serve_address = address;
-      auto pool = GroupPool::Create(world, options_);
-      ASSERT_TRUE(pool.ok()) << pool.status();
-      pools[rank] = *std::move(pool);
-      auto lease = pools[rank]->Acquire(GroupSpec());
-      ASSERT_TRUE(lease.ok()) << lease.status();
-      leases[rank] = *std::move(lease);
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
-  ASSERT_FALSE(leases[0].empty() || leases[1].empty());
+  TwoRanks job;
+  ASSERT_NO_FATAL_FAILURE(Start(job));
   float value = 1;
-  const Work work = leases[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // to be finished
-  leases[0].Release();
-  std::thread closer([&] { EXPECT_FALSE(pools[0]->Close(absl::Hours(1)).ok()); });
-  while (pools[0]->LiveGroups().empty() ||
-         pools[0]->LiveGroups()[0].state != GroupState::kDraining) {
+  const Work work =
+      job.leases[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // to be finished
+  job.leases[0].Release();
+  std::thread closer([&] { EXPECT_FALSE(job.pools[0]->Close(absl::Hours(1)).ok()); });
+  while (job.pools[0]->LiveGroups().empty() ||
+         job.pools[0]->LiveGroups()[0].state != GroupState::kDraining) {
     std::this_thread::yield();
   }
-  pools[0]->Abort(absl::CancelledError("enough"));
+  job.pools[0]->Abort(absl::CancelledError("enough"));
   closer.join();
-  EXPECT_FALSE(leases[1].Close().ok());
+  EXPECT_FALSE(job.leases[1].Close().ok());
 }
 
 TEST_F(GroupPoolTcpTest, AnAbortOfARankThatServesTheStoreForItsPeersAloneWaitsForNone) {
-  auto probe = TcpStoreServer::Start(TcpStoreServer::Options());
-  ASSERT_TRUE(probe.ok()) << probe.status();
-  World world = RankOf(0, 2, (*probe)->address());
+  World world = RankOf(0, 2, FreeAddress());
   world.serve_address = world.store_address;
-  probe->reset();
   auto serving = GroupPool::Create(world, options_);
   ASSERT_TRUE(serving.ok()) << serving.status();
   auto stays = GroupPool::Create(RankOf(1, 2, world.store_address), options_);
