@@ -34,7 +34,7 @@ class GroupPoolImpl final : public GroupPool {
     LOG(ERROR) << "rank " << rank() << " destroys its pool on the pool's control thread (in an "
                << "observer), which cannot wait for its end: it is aborted, and its threads stay";
     core_->AbortByOwner(absl::AbortedError("its pool was destroyed on the control thread"));
-    LivePools::Global().Remove(core_.get());
+    LivePools::Global().Forget(core_.get());
     absl::IgnoreLeak(new std::shared_ptr<PoolCore>(std::move(core_)));
   }
 

@@ -228,6 +228,40 @@ TEST(GroupPoolExitDeathTest, AnExitOnTheControlThreadEndsTheProcess) {
       ::testing::ExitedWithCode(kExitedWithThreads), "");
 }
 
+// Asks which groups are alive at each step of its own.
+struct Ask final : public Observer {
+  void OnTransition(const TransitionEvent&) override { AllLiveGroups(); }
+};
+
+// The hook waits for the groups, and the groups for their observers.
+TEST(GroupPoolExitDeathTest, WhileTheProcessExitsAnObserverMayAskWhatIsAlive) {
+  EXPECT_EXIT(
+      {
+        Ask ask;
+        PoolOptions options;
+        options.observer = &ask;
+        TestJob job(1, options);
+        absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
+        exit(lease.ok() ? kExitedWithThreads : 1);
+      },
+      ::testing::ExitedWithCode(kExitedWithThreads), "aborted: group train/1, ready, 1 holder");
+}
+
+TEST(GroupPoolExitDeathTest, WhileTheProcessExitsAnObserverMayDestroyItsPool) {
+  EXPECT_EXIT(
+      {
+        Destroy destroy;
+        PoolOptions options;
+        options.observer = &destroy;
+        TestJob job(1, options);
+        destroy.job = &job;
+        absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
+        exit(lease.ok() ? kExitedWithThreads : 1);
+      },
+      ::testing::ExitedWithCode(kExitedWithThreads),
+      "rank 0 destroys its pool on the pool's control thread");
+}
+
 // A lease on what has ended holds nothing.
 TEST(GroupPoolAbortTest, APoolThatDiesWithALeaseOnAnEndedGroupClosesTheOthers) {
   RecordStates ends;

@@ -39,15 +39,32 @@ void LivePools::Add(LivePool* pool) {
     }
   }
   absl::MutexLock lock(&mutex_);
-  pools_.push_back({pool, getpid()});
+  pools_.push_back(std::make_shared<Entry>(Entry{pool, getpid()}));
   last_owner_ = getpid();
 }
 
 void LivePools::Remove(LivePool* pool) {
   absl::MutexLock lock(&mutex_);
-  pools_.erase(std::remove_if(pools_.begin(), pools_.end(),
-                              [pool](const Entry& entry) { return entry.pool == pool; }),
-               pools_.end());
+  if (std::shared_ptr<Entry> entry = Unlist(pool); entry != nullptr) {
+    const auto unused = [&entry] { return entry->calls == 0; };
+    mutex_.Await(absl::Condition(&unused));
+  }
+}
+
+void LivePools::Forget(LivePool* pool) {
+  absl::MutexLock lock(&mutex_);
+  Unlist(pool);
+}
+
+std::shared_ptr<LivePools::Entry> LivePools::Unlist(LivePool* pool) {
+  const auto listed =
+      std::find_if(pools_.begin(), pools_.end(), [pool](const std::shared_ptr<Entry>& entry) {
+        return entry->pool == pool && entry->owner == getpid();
+      });
+  if (listed == pools_.end()) return nullptr;
+  std::shared_ptr<Entry> entry = *listed;
+  pools_.erase(listed);
+  return entry;
 }
 
 std::shared_ptr<const LiveGroup> LivePools::LeaveBehind(LiveGroup group) {
@@ -85,26 +102,37 @@ std::vector<LiveGroup> LivePools::All() const {
   std::vector<LiveGroup> all;
   for (const std::shared_ptr<const LiveGroup>& residue : Residues()) all.push_back(*residue);
   absl::MutexLock lock(&mutex_);
-  for (const Entry& entry : pools_) {
-    if (entry.owner != getpid()) continue;
-    for (LiveGroup& group : entry.pool->LiveGroups()) all.push_back(std::move(group));
+  for (const std::shared_ptr<Entry>& entry : pools_) {
+    if (entry->owner != getpid()) continue;
+    for (LiveGroup& group : entry->pool->LiveGroups()) all.push_back(std::move(group));
   }
   return all;
+}
+
+std::shared_ptr<LivePools::Entry> LivePools::TakeForAbort() {
+  absl::MutexLock lock(&mutex_);
+  for (const std::shared_ptr<Entry>& entry : pools_) {
+    if (entry->owner != getpid() || entry->aborted) continue;
+    entry->aborted = true;
+    ++entry->calls;
+    return entry;
+  }
+  return nullptr;
 }
 
 void LivePools::AbortAll(absl::string_view why) {
   // A forked child runs its parent's exit handlers. Without a pool of its own it must not even
   // touch the lock, which another thread of the parent may have held.
   if (last_owner_ != getpid()) return;
-  absl::MutexLock lock(&mutex_);
-  for (const Entry& entry : pools_) {
-    if (entry.owner != getpid()) continue;
-    for (const LiveGroup& group : entry.pool->LiveGroups()) {
+  while (const std::shared_ptr<Entry> entry = TakeForAbort()) {
+    for (const LiveGroup& group : entry->pool->LiveGroups()) {
       LOG(WARNING) << "aborted: group " << group.ToString() << ": its rank " << why;
     }
-    entry.pool->AbortBecause(why);
+    entry->pool->AbortBecause(why);
+    absl::MutexLock lock(&mutex_);
+    --entry->calls;
+    pools_.erase(std::remove(pools_.begin(), pools_.end(), entry), pools_.end());
   }
-  pools_.clear();
 }
 
 std::vector<LiveGroup> AllLiveGroups() { return LivePools::Global().All(); }

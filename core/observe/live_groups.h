@@ -59,6 +59,9 @@ class LivePools {
   void Add(LivePool* pool);
   // When it returns no call on `pool` is running and none will come.
   void Remove(LivePool* pool);
+  // The same for a pool that its caller leaves in memory for ever: returns at once, while a call may
+  // still run. For the pool's own control thread, which such a call may be waiting for.
+  void Forget(LivePool* pool);
 
   // Lists `group`, which left residue in this process, until the last copy of the result is gone:
   // its pool may end before.
@@ -69,16 +72,23 @@ class LivePools {
 
   // The pools' groups, and what was left behind.
   std::vector<LiveGroup> All() const;
-  // What the exit hook does, which gives no other reason: "rank 1 exited while ...".
+  // What the exit hook does, which gives no other reason: "rank 1 exited while ...". One pool after
+  // the other; observers and other threads may use this list meanwhile.
   void AbortAll(absl::string_view why = "exited while its groups were alive");
 
  private:
-  mutable absl::Mutex mutex_;
   struct Entry {
     LivePool* pool;
-    pid_t owner;  // the process that made it: a forked child inherits the list, not the pools
+    pid_t owner;    // the process that made it: a forked child inherits the list, not the pools
+    int calls = 0;  // on `pool`, which run without the lock: they wait for threads that need it
+    bool aborted = false;
   };
-  std::vector<Entry> pools_ ABSL_GUARDED_BY(mutex_);
+  // The next pool of this process that is not aborted yet, with a call counted; null after the last.
+  std::shared_ptr<Entry> TakeForAbort();
+  std::shared_ptr<Entry> Unlist(LivePool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable absl::Mutex mutex_;
+  std::vector<std::shared_ptr<Entry>> pools_ ABSL_GUARDED_BY(mutex_);
   struct Residue {
     std::weak_ptr<const LiveGroup> group;
     pid_t owner;  // the stuck thread is not in a forked child
