@@ -7,6 +7,9 @@ namespace muster {
 AcquireDecision DecideAcquire(const NamedGroup& group) {
   using Kind = AcquireDecision::Kind;
   if (!group.exists || IsTerminal(group.state)) return {Kind::kCreate, absl::OkStatus()};
+  // Not refused for a lease that is out: no operation is accepted any more, and a lease that nobody
+  // needs now may outlive this call, as in `lease = pool.Acquire(other)`.
+  if (IsEnding(group.state)) return {Kind::kWait, absl::OkStatus()};
   const bool ready = group.state == GroupState::kReady;
   if (!group.difference.empty() && !group.holders.empty()) {
     return {Kind::kRefuse, absl::FailedPreconditionError(absl::StrCat(

@@ -53,6 +53,18 @@ TEST(PoolDecisionTest, WhatIsBeingMadeOrEndedIsWaitedFor) {
   }
 }
 
+// As in `lease = pool.Acquire(other)` after a failure: some ranks have aborted already, some have
+// not, and all must create.
+TEST(PoolDecisionTest, WhatEndsIsWaitedForThoughItIsHeldAndAnotherIdentityIsWanted) {
+  NamedGroup group = Live();
+  group.difference = "backend is 'gloo' there and 'reference' is wanted";
+  group.holders = "trainer.cc:88";
+  for (GroupState state : {GroupState::kDraining, GroupState::kClosing, GroupState::kAborting}) {
+    group.state = state;
+    EXPECT_EQ(DecideAcquire(group).kind, Kind::kWait) << Name(state);
+  }
+}
+
 TEST(PoolDecisionTest, AnotherIdentityIsProposedWhenNobodyHoldsTheNameHere) {
   NamedGroup group = Live();
   group.difference = "backend is 'gloo' there and 'reference' is wanted";

@@ -40,6 +40,12 @@ inline constexpr bool IsTerminal(GroupState state) {
   return state == GroupState::kDestroyed || state == GroupState::kAborted;
 }
 
+// On the way to a terminal state, from which it does not come back.
+inline constexpr bool IsEnding(GroupState state) {
+  return state == GroupState::kDraining || state == GroupState::kClosing ||
+         state == GroupState::kAborting;
+}
+
 }  // namespace muster
 
 #endif  // MUSTER_CORE_LIFECYCLE_STATE_H_
