@@ -87,6 +87,7 @@ TEST_F(FashionMnistTest, TwoRanksTrainOnOneGroupAndLeaveNothing) {
     for (const char* what : {"groups", "fds", "threads", "segments", "keys"}) {
       EXPECT_EQ(report["left"][what], 0) << what;
     }
+    EXPECT_EQ(report["left"]["unknown"], "");
   }
 }
 

@@ -27,21 +27,28 @@ namespace {
 
 std::string Times(int64_t count) { return count == 1 ? "once" : absl::StrCat(count, " times"); }
 
-// The numbers of a report whose largest values count, in one order.
-std::vector<double> Pack(const Report& report) {
-  return {static_cast<double>(report.groups_created), static_cast<double>(report.groups_reused),
-          absl::ToDoubleMilliseconds(report.create),  absl::ToDoubleMilliseconds(report.destroy),
-          static_cast<double>(report.left.groups),    static_cast<double>(report.left.fds),
-          static_cast<double>(report.left.threads),   static_cast<double>(report.left.segments)};
+// The numbers of a report whose largest values count, in one order; last the highest rank that
+// could not count what is left, plus one, or 0.
+std::vector<double> Pack(const Report& report, int rank) {
+  return {static_cast<double>(report.groups_created),    static_cast<double>(report.groups_reused),
+          absl::ToDoubleMilliseconds(report.create),     absl::ToDoubleMilliseconds(report.destroy),
+          static_cast<double>(report.left.groups),       static_cast<double>(report.left.fds),
+          static_cast<double>(report.left.threads),      static_cast<double>(report.left.segments),
+          report.left.unknown.empty() ? 0.0 : rank + 1.0};
 }
 
-void Unpack(const std::vector<double>& values, Report& report) {
+void Unpack(const std::vector<double>& values, int rank, Report& report) {
   report.groups_created = static_cast<int64_t>(values[0]);
   report.groups_reused = static_cast<int64_t>(values[1]);
   report.create = absl::Milliseconds(values[2]);
   report.destroy = absl::Milliseconds(values[3]);
   report.left = {static_cast<int64_t>(values[4]), static_cast<int64_t>(values[5]),
-                 static_cast<int64_t>(values[6]), static_cast<int64_t>(values[7]), ""};
+                 static_cast<int64_t>(values[6]), static_cast<int64_t>(values[7]),
+                 report.left.unknown};
+  const int unknown_on = static_cast<int>(values[8]) - 1;
+  if (unknown_on >= 0 && unknown_on != rank) {
+    report.left.unknown = absl::StrCat("rank ", unknown_on, " could not count what it holds");
+  }
 }
 
 constexpr char kGiveFile[] = "give a file that is yours to write, in a folder that is there";
@@ -82,7 +89,8 @@ std::string Report::ToJson() const {
         {"fds", left.fds},
         {"threads", left.threads},
         {"segments", left.segments},
-        {"keys", left_keys}}},
+        {"keys", left_keys},
+        {"unknown", left.unknown}}},
   };
   return absl::StrCat(json.dump(2), "\n");
 }
@@ -92,14 +100,14 @@ absl::StatusOr<Report> MergeReports(const World& world, const Report& here, cons
   if (!pool.ok()) return pool.status();
   absl::StatusOr<GroupLease> group = (*pool)->Acquire(spec);
   if (!group.ok()) return group.status();
-  std::vector<double> values = Pack(here);
+  std::vector<double> values = Pack(here, world.rank);
   absl::Status status = (*group)->AllReduce(Buffer::Of(absl::MakeSpan(values)), ReduceOp::kMax);
   if (!status.ok()) return status;
   group->Release();
   status = (*pool)->Close(spec.close_timeout);
   if (!status.ok()) return status;
   Report merged = here;
-  Unpack(values, merged);
+  Unpack(values, world.rank, merged);
   return merged;
 }
 

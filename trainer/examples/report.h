@@ -32,11 +32,13 @@ struct Report {
   // 3.4 ms; left: nothing".
   std::string Summary(const std::string& group) const;
 
-  // The file that --report names. Durations in milliseconds, `left` as an object of counts.
+  // The file that --report names. Durations in milliseconds; `left` as an object of counts, and
+  // "unknown": why they may be too low, or "".
   std::string ToJson() const;
 };
 
-// Collective: `here` with the largest counts and times of all ranks. The pool whose end is reported
+// Collective: `here` with the largest counts and times of all ranks; what is left is unknown when
+// it is on any rank. The pool whose end is reported
 // is gone by now, so the ranks speak through another one: a second proof that nothing stood in its
 // way.
 absl::StatusOr<Report> MergeReports(const World& world, const Report& here, const GroupSpec& spec);

@@ -1,4 +1,4 @@
-// What becomes of the file that --report names.
+// What a report says of all ranks, and what becomes of the file that --report names.
 #include "muster/trainer/examples/report.h"
 
 #include <sys/stat.h>
@@ -8,11 +8,18 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>  // NOLINT(build/c++11): ranks are threads here
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/group/group_spec.h"
+#include "muster/core/platform/timeout_scale.h"
+#include "muster/core/rendezvous/world.h"
+#include "muster/core/store/tcp_store_server.h"
 
 namespace muster {
 namespace {
@@ -76,6 +83,43 @@ TEST(ReportTest, WhatIsLeftIsListedWithTheKeys) {
   EXPECT_THAT(report.Summary("train"), HasSubstr("left: 2 keys in the store"));
   report.left.fds = 3;
   EXPECT_THAT(report.Summary("train"), HasSubstr("left: 3 fds, 2 keys in the store"));
+}
+
+TEST(ReportTest, WhatOneRankCouldNotCountIsUnknownInTheReportOfAll) {
+  TcpStoreServer::Options options;
+  options.world_size = 2;
+  const auto server = TcpStoreServer::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto merge = [&server](int rank, const Report& here) {
+    World world;
+    world.rank = world.local_rank = rank;
+    world.size = world.local_size = 2;
+    world.store_address = (*server)->address();
+    world.launcher = "test";
+    GroupSpec spec;
+    spec.name = "report";
+    spec.backend = "reference";
+    spec.setup_timeout = spec.operation_timeout = absl::Seconds(20) * TimeoutScale();
+    return MergeReports(world, here, spec);
+  };
+  Report blind;
+  blind.left.unknown = "cannot open /proc/self/fd: Too many open files";
+  Report sees;
+  sees.left.fds = 3;
+  absl::StatusOr<Report> of_blind;
+  std::thread rank_1([&] { of_blind = merge(1, blind); });
+  const absl::StatusOr<Report> of_seeing = merge(0, sees);
+  rank_1.join();
+  ASSERT_TRUE(of_seeing.ok()) << of_seeing.status();
+  ASSERT_TRUE(of_blind.ok()) << of_blind.status();
+  EXPECT_FALSE(of_seeing->left.empty());
+  EXPECT_THAT(of_seeing->Summary("train"),
+              HasSubstr("left: unknown (rank 1 could not count what it holds)"));
+  EXPECT_THAT(of_seeing->ToJson(),
+              AllOf(HasSubstr("\"unknown\": \"rank 1 could not"), HasSubstr("\"fds\": 3")));
+  // The rank itself knows why.
+  EXPECT_THAT(of_blind->Summary("train"),
+              HasSubstr("left: unknown (cannot open /proc/self/fd: Too many open files)"));
 }
 
 }  // namespace
