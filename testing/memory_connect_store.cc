@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster::testing {
 
@@ -83,7 +84,8 @@ class MemoryConnectHub::View : public ConnectStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(hub_->mutex_) {
     const auto done = [this, ready] { return !cause_.ok() || ready(); };
     ++hub_->waiting_;
-    const bool in_time = hub_->mutex_.AwaitWithDeadline(absl::Condition(&done), deadline);
+    const bool in_time =
+        hub_->mutex_.AwaitWithTimeout(absl::Condition(&done), deadline - MonotonicNow());
     --hub_->waiting_;
     if (!cause_.ok()) return cause_;
     return in_time ? absl::OkStatus() : absl::DeadlineExceededError("");
@@ -105,7 +107,7 @@ bool MemoryConnectHub::AwaitWaiting(int count, absl::Time deadline) const {
     mutex_.AssertReaderHeld();
     return waiting_ >= count;
   };
-  return mutex_.AwaitWithDeadline(absl::Condition(&enough), deadline);
+  return mutex_.AwaitWithTimeout(absl::Condition(&enough), deadline - MonotonicNow());
 }
 
 }  // namespace muster::testing

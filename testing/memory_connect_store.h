@@ -24,7 +24,8 @@
 
 namespace muster::testing {
 
-// What the ranks share. Thread-safe. Outlives the stores that it gives out.
+// What the ranks share. Thread-safe. Outlives the stores that it gives out. Deadlines are of
+// MonotonicNow().
 class MemoryConnectHub {
  public:
   explicit MemoryConnectHub(int size) : size_(size) {}

@@ -13,9 +13,12 @@
 #include "muster/core/platform/cancellation.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
+#include "muster/core/platform/wall_clock_jump.h"
 
 namespace muster::testing {
 namespace {
+
+const bool wall_clock_jumped = PutWallClockForward();
 
 absl::Time Later() { return MonotonicNow() + TimeoutScale() * absl::Seconds(20); }
 
@@ -54,6 +57,17 @@ TEST(MemoryConnectStoreTest, TheDeadlineNamesWhatIsMissing) {
             absl::DeadlineExceededError("ranks 0, 2 did not come to \"k\""));
   EXPECT_EQ(store->Get("absent", MonotonicNow()).status(),
             absl::DeadlineExceededError("no rank has set \"absent\""));
+}
+
+TEST(MemoryConnectStoreTest, AWallClockThatWasPutForwardEndsNoWaitEarly) {
+  ASSERT_TRUE(wall_clock_jumped);
+  MemoryConnectHub hub(2);
+  absl::Time deadline = MonotonicNow() + absl::Milliseconds(100);
+  EXPECT_FALSE(hub.AwaitWaiting(1, deadline));
+  EXPECT_GE(MonotonicNow(), deadline);
+  deadline = MonotonicNow() + absl::Milliseconds(100);
+  EXPECT_FALSE(hub.ForRank(0, nullptr)->Get("absent", deadline).ok());
+  EXPECT_GE(MonotonicNow(), deadline);
 }
 
 TEST(MemoryConnectStoreTest, ACancellationEndsEveryWaitWithItsCause) {

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 
@@ -22,7 +23,7 @@ bool WorkState::finished() const {
 
 absl::Status WorkState::Wait(absl::Time deadline) const {
   absl::MutexLock lock(&mutex_);
-  if (!mutex_.AwaitWithDeadline(absl::Condition(&finished_), deadline)) {
+  if (!mutex_.AwaitWithTimeout(absl::Condition(&finished_), deadline - MonotonicNow())) {
     return absl::DeadlineExceededError(
         "the operation is still running; waiting for it cancels nothing: wait again, or abort the "
         "group");

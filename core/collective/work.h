@@ -40,7 +40,8 @@ class Work {
 
   bool done() const;
   // The operation's result; DeadlineExceeded("... is still running") at `deadline`, which cancels
-  // nothing.
+  // nothing. The deadline is of MonotonicNow(), as every deadline of the library: a change of the
+  // system's clock does not move it.
   absl::Status Wait(absl::Time deadline = absl::InfiniteFuture());
 
  private:

@@ -9,9 +9,13 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/wall_clock_jump.h"
 
 namespace muster {
 namespace {
+
+const bool wall_clock_jumped = PutWallClockForward();
 
 TEST(WorkTest, AnEmptyOneIsFinished) {
   Work work;
@@ -37,6 +41,16 @@ TEST(WorkTest, ADeadlineOfWaitCancelsNothing) {
   EXPECT_FALSE(work.done());
   state->Finish(absl::OkStatus());
   EXPECT_TRUE(work.Wait(absl::InfinitePast()).ok());
+}
+
+TEST(WorkTest, AWallClockThatWasPutForwardEndsNoWaitEarly) {
+  ASSERT_TRUE(wall_clock_jumped);
+  auto state = std::make_shared<WorkState>();
+  Work work(state);
+  const absl::Time deadline = MonotonicNow() + absl::Milliseconds(100);
+  EXPECT_EQ(work.Wait(deadline).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(MonotonicNow(), deadline);
+  state->Finish(absl::OkStatus());
 }
 
 TEST(WorkTest, TheFirstResultCounts) {
