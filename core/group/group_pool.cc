@@ -9,6 +9,7 @@
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/in_process_pool.h"
 #include "muster/core/group/pool_core.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 namespace {
@@ -86,10 +87,11 @@ absl::Status CheckTimeout(absl::string_view field, absl::Duration value, absl::D
 }
 
 absl::StatusOr<std::unique_ptr<GroupPool>> MakePool(const World& world, const PoolOptions& options,
+                                                    absl::Time deadline,
                                                     absl::StatusOr<JobConnection> connection) {
   if (!connection.ok()) return connection.status();
   auto core = std::make_shared<PoolCore>(world, options, *std::move(connection));
-  if (absl::Status joined = core->Join(); !joined.ok()) {
+  if (absl::Status joined = core->Join(deadline); !joined.ok()) {
     core->Abort(joined);
     return joined;
   }
@@ -121,8 +123,9 @@ absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world,
                                                              PoolOptions options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   if (absl::Status valid = world.Validate(); !valid.ok()) return valid;
-  return MakePool(world, options,
-                  OpenJobConnection(world, options.connect_timeout, options.heartbeat_timeout));
+  const absl::Time deadline = MonotonicNow() + options.connect_timeout;
+  return MakePool(world, options, deadline,
+                  OpenJobConnection(world, deadline, options.heartbeat_timeout));
 }
 
 absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int size,
@@ -133,7 +136,8 @@ absl::StatusOr<std::unique_ptr<GroupPool>> CreateInProcessPool(int rank, int siz
   world.rank = world.local_rank = rank;
   world.size = world.local_size = size;
   world.launcher = "in process";
-  return MakePool(world, options, OpenJobConnection(world, server));
+  return MakePool(world, options, MonotonicNow() + options.connect_timeout,
+                  OpenJobConnection(world, server));
 }
 
 }  // namespace muster

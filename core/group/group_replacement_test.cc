@@ -69,6 +69,27 @@ TEST(GroupReplacementTest, AHolderOnAnotherRankRefusesTheReplacementAndKeepsItsG
   job.OnEachRank([&](int rank) { EXPECT_EQ(Sum(*leases[rank], 1), 2); });
 }
 
+// As in `lease = pool.Acquire(other)`: the former lease is out until the new one is there.
+TEST(GroupReplacementTest, AfterAFailureAnotherIdentityIsNotRefusedWhereTheGroupStillEnds) {
+  TestJob job(2);
+  job.world().rules[1].destructor_hangs = true;
+  auto leases = job.AcquireAll(TestJob::Spec("fake"));
+  leases[0]->Abort(absl::InternalError("boom"));
+  job.world().WaitForHang();
+  ASSERT_EQ((*leases[1])->state(), GroupState::kAborting);
+  GroupSpec impatient = TestJob::Spec("other");
+  impatient.setup_timeout = absl::Milliseconds(50);
+  const absl::Status waited = job.pool(1).Acquire(impatient).status();
+  EXPECT_EQ(waited.code(), absl::StatusCode::kDeadlineExceeded) << waited;
+  EXPECT_THAT(std::string(waited.message()), HasSubstr("'train/1' was aborting for longer than"));
+  job.world().Unblock();
+  job.OnEachRank([&](int rank) {
+    leases[rank] = job.pool(rank).Acquire(TestJob::Spec("other"));
+    ASSERT_TRUE(leases[rank].ok()) << leases[rank].status();
+    EXPECT_EQ((*leases[rank])->id(), "train/2");
+  });
+}
+
 // Counts how often a rank was asked whether its group may be replaced.
 ScopedFaults CountQuestions(int rank) {
   FaultSpec count;

@@ -78,7 +78,7 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, MemoryStoreS
   return connection;
 }
 
-absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration connect_timeout,
+absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Time deadline,
                                                 absl::Duration heartbeat_timeout) {
   absl::StatusOr<JobConnection> connection = Begin();
   if (!connection.ok()) return connection.status();
@@ -98,7 +98,7 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Durati
     TcpStoreServer::Options options;
     options.world_size = world.size;
     options.address = world.serve_address;
-    options.lookup_timeout = connect_timeout;
+    options.lookup_timeout = deadline - MonotonicNow();
     options.token = world.token;
     options.beyond_this_host = !world.token.empty();
     options.served_by =
@@ -120,7 +120,7 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Durati
   options.token = world.token;
   options.session = session;
   options.heartbeat_timeout = heartbeat_timeout;
-  options.deadline = MonotonicNow() + connect_timeout;
+  options.deadline = deadline;
   options.control_thread = connection->control.get();
   absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(options);
   if (!store.ok()) return store.status();

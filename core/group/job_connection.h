@@ -41,10 +41,10 @@ struct JobConnection {
   std::string bind_address = "127.0.0.1";
 };
 
-// Joins the job of `world`: serves its store where the world says so, and opens a session in it.
-// The store is served to other hosts only when the world has a token. Errors name the address, what
-// was seen and what to do.
-absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Duration connect_timeout,
+// Joins the job of `world` by `deadline`: serves its store where the world says so, and opens a
+// session in it. The store is served to other hosts only when the world has a token. Errors name
+// the address, what was seen and what to do.
+absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Time deadline,
                                                 absl::Duration heartbeat_timeout);
 
 // For tests whose ranks are threads of one process: a session in `server`, which outlives it.

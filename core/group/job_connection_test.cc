@@ -76,7 +76,7 @@ class JobConnectionTest : public ::testing::Test {
 
   static absl::StatusOr<JobConnection> Open(const World& world) {
     const absl::Duration timeout = absl::Seconds(10) * TimeoutScale();
-    return OpenJobConnection(world, timeout, timeout);
+    return OpenJobConnection(world, MonotonicNow() + timeout, timeout);
   }
 
   static const std::string* why_not_;

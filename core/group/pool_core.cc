@@ -48,7 +48,7 @@ bool PoolCore::on_control_thread() const { return executor_->RunsHere(); }
 
 bool PoolCore::forked() const { return fork_generation_ != ForkGeneration(); }
 
-absl::Status PoolCore::Join() {
+absl::Status PoolCore::Join(absl::Time deadline) {
   struct Joined {
     absl::Mutex mutex;
     std::optional<absl::Status> status ABSL_GUARDED_BY(mutex);
@@ -63,7 +63,7 @@ absl::Status PoolCore::Join() {
   absl::MutexLock lock(&joined->mutex);
   const auto done = [&joined]()
                         ABSL_NO_THREAD_SAFETY_ANALYSIS { return joined->status.has_value(); };
-  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), options_.connect_timeout)) {
+  if (joined->mutex.AwaitWithTimeout(absl::Condition(&done), deadline - MonotonicNow())) {
     return *joined->status;
   }
   return absl::DeadlineExceededError(absl::StrCat(

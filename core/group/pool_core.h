@@ -56,8 +56,8 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   PoolCore(const World& world, PoolOptions options, JobConnection connection);
   ~PoolCore() override;
 
-  // Learns the sessions and records of the job. Before anything else.
-  absl::Status Join();
+  // Learns the sessions and records of the job by `deadline`. Before anything else.
+  absl::Status Join(absl::Time deadline);
 
   absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where);
   std::vector<LiveGroup> LiveGroups() const override;

@@ -59,8 +59,8 @@ class LivePools {
   void Add(LivePool* pool);
   // When it returns no call on `pool` is running and none will come.
   void Remove(LivePool* pool);
-  // The same for a pool that its caller leaves in memory for ever: returns at once, while a call may
-  // still run. For the pool's own control thread, which such a call may be waiting for.
+  // The same for a pool that its caller leaves in memory for ever: returns at once, while a call
+  // may still run. For the pool's own control thread, which such a call may be waiting for.
   void Forget(LivePool* pool);
 
   // Lists `group`, which left residue in this process, until the last copy of the result is gone:
@@ -83,7 +83,7 @@ class LivePools {
     int calls = 0;  // on `pool`, which run without the lock: they wait for threads that need it
     bool aborted = false;
   };
-  // The next pool of this process that is not aborted yet, with a call counted; null after the last.
+  // The next pool of this process that is not aborted yet, with a call counted; null at the end.
   std::shared_ptr<Entry> TakeForAbort();
   std::shared_ptr<Entry> Unlist(LivePool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
