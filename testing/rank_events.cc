@@ -7,8 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/read_file.h"
 
 namespace muster {
 namespace testing {
@@ -152,9 +151,10 @@ void RankEventWriter::Write(const std::vector<std::string>& fields) {
 }
 
 absl::StatusOr<RankRecord> ReadRankEvents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return ParseRankEvents(
-      std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()));
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  // A rank that has not begun has none.
+  if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
+  return ParseRankEvents(text.value_or(""));
 }
 
 absl::StatusOr<RankRecord> ParseRankEvents(absl::string_view text) {

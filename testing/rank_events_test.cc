@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -84,6 +85,11 @@ TEST_F(RankEventsTest, NoFileIsNoEvents) {
   const absl::StatusOr<RankRecord> record = ReadRankEvents(path_ + ".none");
   ASSERT_TRUE(record.ok());
   EXPECT_TRUE(record->tests.empty());
+}
+
+TEST_F(RankEventsTest, AFileThatCannotBeReadIsAnErrorAndNoException) {
+  const absl::Status read = ReadRankEvents(::testing::TempDir()).status();
+  EXPECT_TRUE(absl::StrContains(read.message(), "Is a directory")) << read;
 }
 
 TEST_F(RankEventsTest, ALineThatMakesNoSenseIsAnError) {

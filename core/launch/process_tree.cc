@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "muster/core/platform/read_file.h"
 
 namespace muster {
 namespace {
@@ -32,10 +31,8 @@ struct Stat {
   std::string name;
 };
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-}
+// "" for a process that has ended, also between the open and the read.
+std::string ReadAll(const std::string& path) { return ReadFile(path).value_or(""); }
 
 // "812 (my program) S 1 ...": the name may hold anything, so the last parenthesis ends it.
 std::optional<Stat> ReadStat(pid_t pid) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "muster/core/launch/rank_exit.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/read_file.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/tools/process/child_process.h"
 #include "nlohmann/json.hpp"
@@ -43,11 +43,6 @@ struct Outcome {
   std::string errors;
 };
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-}
-
 Outcome Bench(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), *program);
   const ProcessOutput output = {absl::StrCat(::testing::TempDir(), "/out"),
@@ -56,7 +51,8 @@ Outcome Bench(std::vector<std::string> arguments) {
       RunProcess(arguments, Environment::OfProcess(),
                  MonotonicNow() + TimeoutScale() * absl::Minutes(2), output);
   EXPECT_TRUE(exit.ok()) << exit.status();
-  return {exit.ok() ? exit->ExitCode() : -1, ReadFile(output.out), ReadFile(output.errors)};
+  return {exit.ok() ? exit->ExitCode() : -1, ReadFile(output.out).value_or(""),
+          ReadFile(output.errors).value_or("")};
 }
 
 struct Measured {
@@ -75,7 +71,8 @@ Measured Measure(const std::string& suite, const std::vector<std::string>& more 
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   Measured measured;
   measured.table = outcome.out;
-  measured.json = nlohmann::json::parse(ReadFile(json), nullptr, /*allow_exceptions=*/false);
+  measured.json =
+      nlohmann::json::parse(ReadFile(json).value_or(""), nullptr, /*allow_exceptions=*/false);
   EXPECT_FALSE(measured.json.is_discarded());
   if (measured.json.is_discarded()) return measured;
   EXPECT_EQ(measured.json["seed"], 7);

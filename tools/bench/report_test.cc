@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/read_file.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -101,11 +100,6 @@ TEST(ReportTest, ASubjectWithoutASampleIsNoResult) {
   EXPECT_FALSE(report.Add("lifecycle", {"gloo"}, {}).ok());
 }
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-}
-
 int FilesIn(const std::string& folder) {
   DIR* const opened = opendir(folder.c_str());
   int files = 0;
@@ -119,7 +113,7 @@ TEST(WriteFileAtomicallyTest, ReplacesTheFileAndLeavesNothingBesideIt) {
   ASSERT_EQ(WriteFileAtomically(path, "old"), absl::OkStatus());
   const int files = FilesIn(::testing::TempDir());
   ASSERT_EQ(WriteFileAtomically(path, "new content"), absl::OkStatus());
-  EXPECT_EQ(ReadFile(path), "new content");
+  EXPECT_EQ(ReadFile(path).value_or(""), "new content");
   EXPECT_EQ(FilesIn(::testing::TempDir()), files);
 }
 

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +28,7 @@
 #include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/read_file.h"
 #include "muster/core/rendezvous/world.h"
 #include "muster/tools/bench/options.h"
 #include "muster/tools/bench/peer_subject.h"
@@ -101,12 +100,6 @@ absl::StatusOr<std::string> MakeFolder(const std::string& path) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the folder ", path));
   }
   return path;
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat("the ranks left no ", path));
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
 }
 
 absl::StatusOr<int64_t> ReadTime(const std::string& path) {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "muster/core/launch/rank_exit.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/read_file.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/tools/muster/command.h"
 #include "muster/tools/process/child_process.h"
@@ -39,11 +39,6 @@ struct Result {
   std::string errors;
 };
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-}
-
 Result Muster(std::vector<std::string> arguments,
               const std::string& out = absl::StrCat(::testing::TempDir(), "/out")) {
   const std::string errors = absl::StrCat(::testing::TempDir(), "/errors");
@@ -53,7 +48,8 @@ Result Muster(std::vector<std::string> arguments,
                  MonotonicNow() + TimeoutScale() * absl::Seconds(40), {out, errors});
   EXPECT_TRUE(exit.ok()) << exit.status();
   return {exit.ok() ? exit->ExitCode() : -1,
-          std::filesystem::is_regular_file(out) ? ReadFile(out) : "", ReadFile(errors)};
+          std::filesystem::is_regular_file(out) ? ReadFile(out).value_or("") : "",
+          ReadFile(errors).value_or("")};
 }
 
 Result RunShell(int ranks, const std::string& script) {
@@ -62,7 +58,8 @@ Result RunShell(int ranks, const std::string& script) {
 
 TEST(MusterTest, SaysItsVersionWhichIsTheModules) {
   EXPECT_EQ(Muster({"--version"}).out, absl::StrCat("muster ", kVersion, "\n"));
-  EXPECT_THAT(ReadFile("MODULE.bazel"), HasSubstr(absl::StrCat("version = \"", kVersion, "\"")));
+  EXPECT_THAT(ReadFile("MODULE.bazel").value_or(""),
+              HasSubstr(absl::StrCat("version = \"", kVersion, "\"")));
 }
 
 TEST(MusterTest, HelpNamesEveryCommandAndExplainsEach) {

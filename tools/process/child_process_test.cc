@@ -1,7 +1,5 @@
 #include "muster/tools/process/child_process.h"
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,17 +11,13 @@
 #include "muster/core/launch/rank_exit.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/read_file.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
 
 absl::Time Later() { return MonotonicNow() + TimeoutScale() * absl::Seconds(20); }
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-}
 
 TEST(ChildProcessTest, EachStreamGoesToItsFileWhichIsMadeAnew) {
   const ProcessOutput output = {absl::StrCat(::testing::TempDir(), "/out"),
@@ -35,8 +29,8 @@ TEST(ChildProcessTest, EachStreamGoesToItsFileWhichIsMadeAnew) {
     ASSERT_TRUE(exit.ok()) << exit.status();
     EXPECT_EQ(exit->ExitCode(), 7);
   }
-  EXPECT_EQ(ReadFile(output.out), "out\n");
-  EXPECT_EQ(ReadFile(output.errors), "err\n");
+  EXPECT_EQ(ReadFile(output.out).value_or(""), "out\n");
+  EXPECT_EQ(ReadFile(output.errors).value_or(""), "err\n");
 }
 
 TEST(ChildProcessTest, OneThatDoesNotEndIsKilledAtTheDeadline) {
