@@ -96,7 +96,7 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
     return absl::InvalidArgumentError(
         absl::StrCat(plan.ranks == 0 ? "--muster_ranks" : "--muster_backend",
                      " is not given: run this test with Bazel, or add --muster_ranks=2 "
-                     "--muster_backend=gloo by hand"));
+                     "--muster_backend=NAME by hand, with a backend that it links"));
   }
   plan.xml_output_file = variable("XML_OUTPUT_FILE");
   // A list is GoogleTest's to write.

@@ -70,9 +70,9 @@ absl::Status CheckSlices(const ConstBuffer& part, absl::string_view part_name,
                          const ConstBuffer& whole, absl::string_view whole_name, int size) {
   if (whole.count % size == 0 && whole.count / size == part.count) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(whole_name, " is ", whole.ToString(), " and ", part_name, " is ",
-                   part.ToString(), ": ", whole_name, " needs as many elements as ", size,
-                   " ranks have in ", part_name, ", ", size, " * ", part.count));
+      absl::StrCat("`", whole_name, "` is ", whole.ToString(), " and `", part_name, "` is ",
+                   part.ToString(), ": `", whole_name, "` needs as many elements as the `",
+                   part_name, "` of ", size, " ranks together, ", size, " * ", part.count));
 }
 
 absl::Status CheckCounts(absl::string_view name, const ConstBuffer& buffer,

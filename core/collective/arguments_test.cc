@@ -127,9 +127,10 @@ TEST_F(ArgumentCheckTest, AllGatherTakesItsOwnSliceOfOutOrMemoryApart) {
   ExpectInvalid(check_.AllGather(F32(0, 3), F32(0, 12)),
                 "out (f32[12] on cpu) begins 0 bytes after the begin of in (f32[3] on cpu) and "
                 "overlaps it: give slice 1 of out as in, or two that are apart");
-  ExpectInvalid(check_.AllGather(F32(50, 3), F32(0, 11)),
-                "out is f32[11] on cpu and in is f32[3] on cpu: out needs as many elements as 4 "
-                "ranks have in in, 4 * 3");
+  ExpectInvalid(
+      check_.AllGather(F32(50, 3), F32(0, 11)),
+      "`out` is f32[11] on cpu and `in` is f32[3] on cpu: `out` needs as many elements as "
+      "the `in` of 4 ranks together, 4 * 3");
   EXPECT_TRUE(check_.Gather(F32(3, 3), F32(0, 12), 1).ok());
 }
 
@@ -140,8 +141,8 @@ TEST_F(ArgumentCheckTest, ReduceScatterAndScatterTakeTheirSliceOfInOrMemoryApart
                 "out (f32[3] on cpu) begins 24 bytes after the begin of in (f32[12] on cpu) and "
                 "overlaps it: give slice 1 of in as out, or two that are apart");
   ExpectInvalid(check_.ReduceScatter(F32(0, 13), F32(20, 3), ReduceOp::kSum),
-                "in is f32[13] on cpu and out is f32[3] on cpu: in needs as many elements as 4 "
-                "ranks have in out, 4 * 3");
+                "`in` is f32[13] on cpu and `out` is f32[3] on cpu: `in` needs as many elements as "
+                "the `out` of 4 ranks together, 4 * 3");
   EXPECT_TRUE(check_.Scatter(F32(0, 12), F32(3, 3), 1).ok());
   EXPECT_FALSE(check_.Scatter(F32(0, 12), F32(0, 3), 1).ok());
 }

@@ -67,12 +67,13 @@ absl::StatusOr<Backend*> BackendRegistry::Find(absl::string_view name) const {
     const std::vector<std::string> names = impl_->NamesLocked();
     // Only a label that exists is worth following; the name may be mistyped.
     const bool ours = std::find(std::begin(kOwn), std::end(kOwn), name) != std::end(kOwn);
-    return absl::NotFoundError(
-        absl::StrCat("no backend \"", name, "\" is linked into this program, which has ",
-                     names.empty() ? "none" : absl::StrJoin(names, ", "), ": ",
-                     ours ? absl::StrCat("add @muster//backends:", name)
-                          : "Muster has gloo and reference: add @muster//backends:gloo, say",
-                     ", or your own library that registers this name, to the deps of the binary"));
+    return absl::NotFoundError(absl::StrCat(
+        "no backend \"", name, "\" is linked into this program, which has ",
+        names.empty() ? "none" : absl::StrJoin(names, ", "), ": add ",
+        ours ? absl::StrCat("@muster//backends:", name, ", or ") : "",
+        "your own library that registers this name",
+        ours ? "," : absl::StrCat(" (Muster itself has ", absl::StrJoin(kOwn, " and "), ")"),
+        " to the deps of the binary"));
   }
   const Impl::Registration& registration = it->second;
   if (registration.places.size() > 1) {

@@ -5,6 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace muster {
 namespace {
@@ -14,11 +16,33 @@ std::vector<std::string> PreferredBackends(Device device) {
   return {"gloo", "reference"};
 }
 
-absl::Status CheckBackend(const BackendRegistry& backends, const GroupSpec& spec) {
-  if (spec.backend == "auto") return absl::OkStatus();
-  absl::StatusOr<Backend*> backend = backends.Find(spec.backend);
+absl::Status CheckNamed(const BackendRegistry& backends, const GroupSpec& spec,
+                        const std::string& name) {
+  absl::StatusOr<Backend*> backend = backends.Find(name);
   if (!backend.ok()) return backend.status();
   return (*backend)->Check(spec.device, spec.backend_options);
+}
+
+// Why "auto" has nothing to choose from here.
+absl::Status NothingToOffer(const BackendRegistry& backends, const GroupSpec& spec) {
+  std::vector<std::string> reasons;
+  for (const std::string& name : backends.Names()) {
+    reasons.emplace_back(CheckNamed(backends, spec, name).message());
+  }
+  if (reasons.empty()) {
+    return absl::NotFoundError(
+        "no backend is linked into this program: add @muster//backends:gloo, or your own library "
+        "that registers one, to the deps of the binary");
+  }
+  return absl::FailedPreconditionError(absl::StrCat("no backend of this program serves group '",
+                                                    spec.name, "' on ", spec.device.ToString(),
+                                                    ": ", absl::StrJoin(reasons, "; ")));
+}
+
+absl::Status CheckBackend(const BackendRegistry& backends, const GroupSpec& spec,
+                          const std::vector<std::string>& offers) {
+  if (spec.backend != "auto") return CheckNamed(backends, spec, spec.backend);
+  return offers.empty() ? NothingToOffer(backends, spec) : absl::OkStatus();
 }
 
 }  // namespace
@@ -32,10 +56,7 @@ std::vector<std::string> BackendOffers(const BackendRegistry& backends, const Gr
   }
   std::vector<std::string> offers;
   for (const std::string& name : candidates) {
-    absl::StatusOr<Backend*> backend = backends.Find(name);
-    if (backend.ok() && (*backend)->Check(spec.device, spec.backend_options).ok()) {
-      offers.push_back(name);
-    }
+    if (CheckNamed(backends, spec, name).ok()) offers.push_back(name);
   }
   return offers;
 }
@@ -44,7 +65,7 @@ Introduction Introduce(Introduction self, const GroupSpec& spec, const BackendRe
                        const LivePools& pools) {
   self.identity = spec.Identity();
   self.offers = BackendOffers(backends, spec);
-  if (self.refusal.ok()) self.refusal = CheckBackend(backends, spec);
+  if (self.refusal.ok()) self.refusal = CheckBackend(backends, spec, self.offers);
   if (self.refusal.ok()) self.refusal = pools.CheckFree(spec.device.ToString());
   return self;
 }

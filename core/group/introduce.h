@@ -20,7 +20,8 @@ namespace muster {
 std::vector<std::string> BackendOffers(const BackendRegistry& backends, const GroupSpec& spec);
 
 // Adds to `self`, which says who this rank is, what it wants and offers, or why it cannot take
-// part: its backend is not linked in or does not work here, or its device has residue.
+// part: its backend is not linked in or does not work here ("auto": none does), or its device has
+// residue.
 Introduction Introduce(Introduction self, const GroupSpec& spec, const BackendRegistry& backends,
                        const LivePools& pools);
 

@@ -80,6 +80,24 @@ TEST_F(IntroduceTest, ComesWithTheReasonWhenItsBackendIsMissingOrDoesNotWorkHere
   EXPECT_THAT(std::string(Of(spec).refusal.message()), HasSubstr("nccl does not work on cpu"));
 }
 
+TEST_F(IntroduceTest, WhereAutoHasNothingToChooseFromTheReasonIsSaid) {
+  GroupSpec spec;
+  spec.name = "train";
+  const BackendRegistry none;
+  const absl::Status unlinked = Introduce(Introduction(), spec, none, pools_).refusal;
+  EXPECT_EQ(unlinked.code(), absl::StatusCode::kNotFound) << unlinked;
+  EXPECT_THAT(std::string(unlinked.message()),
+              HasSubstr("no backend is linked into this program: add @muster//backends:gloo"));
+
+  BackendRegistry cpu_only;
+  cpu_only.Register("reference", std::make_unique<NamedBackend>("reference", Device::Type::kCpu),
+                    __FILE__, __LINE__);
+  spec.device = Device::Cuda(0);
+  EXPECT_EQ(Introduce(Introduction(), spec, cpu_only, pools_).refusal,
+            absl::FailedPreconditionError("no backend of this program serves group 'train' on "
+                                          "cuda:0: reference does not work on cuda:0"));
+}
+
 TEST_F(IntroduceTest, RefusesADeviceWithResidueWhateverTheBackend) {
   LiveGroup left;
   left.name = "train";

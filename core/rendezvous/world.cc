@@ -65,12 +65,8 @@ class Reader {
   }
 
   absl::StatusOr<int> Size(absl::string_view name) const {
-    const std::string form = absl::StrCat("the number of ranks, from 1 to ", kMaxWorldSize);
-    absl::StatusOr<std::string> text = Text(name, form);
-    if (!text.ok()) return text.status();
-    const std::optional<int> value = ParseDigits(*text, kMaxWorldSize);
-    if (!value.has_value() || *value == 0) return Bad(name, *text, form);
-    return *value;
+    return Count(name, absl::StrCat("the number of ranks, from 1 to ", kMaxWorldSize),
+                 kMaxWorldSize);
   }
 
   // One of 0..size-1, where `size_name` says how many there are.
@@ -87,13 +83,10 @@ class Reader {
   // A number of ranks on this host: at most `size`.
   absl::StatusOr<int> LocalSize(absl::string_view name, absl::string_view size_name,
                                 int size) const {
-    absl::StatusOr<int> value = Size(name);
-    if (value.ok() && *value > size) {
-      return Bad(name, absl::StrCat(*value),
+    return Count(name,
                  absl::StrCat("the number of ranks on this host, from 1 to ", size, ", since ",
-                              size_name, " is ", size));
-    }
-    return value;
+                              size_name, " is ", size),
+                 size);
   }
 
   static absl::Status Bad(absl::string_view name, absl::string_view value, absl::string_view form) {
@@ -101,6 +94,14 @@ class Reader {
   }
 
  private:
+  absl::StatusOr<int> Count(absl::string_view name, absl::string_view form, int most) const {
+    absl::StatusOr<std::string> text = Text(name, form);
+    if (!text.ok()) return text.status();
+    const std::optional<int> value = ParseDigits(*text, most);
+    if (!value.has_value() || *value == 0) return Bad(name, *text, form);
+    return *value;
+  }
+
   const Environment& environment_;
   const absl::string_view set_by_;
 };
@@ -224,7 +225,28 @@ absl::Status RefuseAgentStore(const Environment& environment) {
       ": torchrun's agent holds MASTER_PORT (", environment.Get("MASTER_PORT").value_or("not set"),
       ") itself, so that rank 0 cannot serve the store there; start the ranks with `muster run -n "
       "N -- program`, or with a launcher "
-      "that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and a free MASTER_PORT"));
+      "that sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and a free "
+      "MASTER_PORT"));
+}
+
+// One of several processes that a launcher of another kind started would otherwise be a job of its
+// own, in silence. These variables are set for such processes alone (SLURM_NTASKS is not).
+absl::Status RefuseOtherLaunchers(const Environment& environment) {
+  const std::initializer_list<std::pair<absl::string_view, absl::string_view>> launchers = {
+      {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+      {"PMI_SIZE", "an MPI launcher"},
+      {"SLURM_STEP_NUM_TASKS", "srun"}};
+  for (const auto& [name, launcher] : launchers) {
+    const std::optional<std::string> text = environment.Get(name);
+    if (!text.has_value() || ParseDigits(*text, kMaxWorldSize).value_or(0) <= 1) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        name, " is ", Seen(*text), " and RANK is not set: ", launcher,
+        " started this process as "
+        "one of several, and Muster does not read its variables yet; start the ranks with `muster "
+        "run -n N -- program`, or set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR "
+        "and MASTER_PORT for each (RANK=0 WORLD_SIZE=1 makes each a job of its own)"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<World> FromStandardVariables(const Environment& environment,
@@ -353,6 +375,7 @@ absl::StatusOr<World> WorldFromEnvironment(const Environment& environment) {
   } else {
     // LOCAL_RANK or MASTER_ADDR alone says nothing about a job: clusters set them for every
     // process.
+    if (absl::Status refused = RefuseOtherLaunchers(environment); !refused.ok()) return refused;
     world = World();
     world->launcher = "none (neither MUSTER_RANK nor RANK is set)";
   }

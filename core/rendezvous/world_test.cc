@@ -217,6 +217,31 @@ TEST_F(WorldTest, BadNumbersNameTheVariableTheValueAndTheForm) {
   }
 }
 
+// N jobs of one rank each would be made in silence.
+TEST_F(WorldTest, OneOfSeveralProcessesOfALauncherThatIsNotReadIsNoJobOfItsOwn) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const absl::Status refused = From({{name, "2"}}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr(absl::StrCat(name, " is \"2\" and RANK is not set")),
+                      HasSubstr("RANK=0 WORLD_SIZE=1 makes each a job of its own")));
+    EXPECT_TRUE(From({{name, "1"}}).ok());
+    EXPECT_TRUE(From({{name, "2"}, {"RANK", "0"}, {"WORLD_SIZE", "1"}}).ok());
+    Variables under_muster_run = MusterRun();
+    under_muster_run[name] = "2";
+    EXPECT_TRUE(From(under_muster_run).ok());
+  }
+  EXPECT_TRUE(From({{"SLURM_NTASKS", "2"}}).ok()) << "a batch script's own";
+}
+
+TEST_F(WorldTest, WhereOtherHostsMayHaveRanksTheNumberOfThoseOfThisOneIsAskedFor) {
+  Variables far = Standard();
+  far["MASTER_ADDR"] = "192.0.2.1";
+  EXPECT_EQ(With(far, "LOCAL_WORLD_SIZE", std::nullopt).message(),
+            "LOCAL_WORLD_SIZE is not set, though RANK is: expected the number of ranks on this "
+            "host, from 1 to 2, since WORLD_SIZE is 2");
+}
+
 TEST_F(WorldTest, NumbersOutOfRangeSayTheRange) {
   EXPECT_EQ(With(Standard(), "RANK", "2").message(),
             "RANK is \"2\": expected a whole number from 0 to 1, since WORLD_SIZE is 2");

@@ -153,6 +153,12 @@ absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
           "cannot serve the store on ", name,
           ": another process listens there: stop it, or choose another port (MASTER_PORT)"));
     }
+    if (number == EADDRNOTAVAIL) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "cannot serve the store on ", name,
+          ": it is no address of this host: rank 0 serves the store, so MASTER_ADDR must be one of "
+          "rank 0's host"));
+    }
     return absl::ErrnoToStatus(number, absl::StrCat("cannot serve the store on ", name));
   };
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

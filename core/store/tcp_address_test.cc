@@ -101,5 +101,14 @@ TEST(TcpAddressTest, APortThatIsTakenSaysSoAndOneThatIsFreeAgainIsTaken) {
   close(third->fd);
 }
 
+TEST(TcpAddressTest, AnAddressOfAnotherHostCannotBeServedOnAndTheAdviceSaysWhose) {
+  // Of the block for documentation (RFC 5737): no host has it.
+  const absl::Status refused = Listen(Find({"192.0.2.1", 0})->front()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_EQ(refused.message(),
+            "cannot serve the store on 192.0.2.1:0: it is no address of this host: rank 0 serves "
+            "the store, so MASTER_ADDR must be one of rank 0's host");
+}
+
 }  // namespace
 }  // namespace muster::store_internal
