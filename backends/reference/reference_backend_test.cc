@@ -13,12 +13,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
+#include "muster/core/collective/data_type.h"
+#include "muster/core/collective/device.h"
+#include "muster/core/collective/reduce_op.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/testing/memory_connect_store.h"
@@ -190,6 +195,28 @@ TEST(ReferenceBackendAloneTest, OneRankNeedsNoSocketAndNoStore) {
   EXPECT_TRUE(
       (*comm)->AllReduce(Buffer::Of(value), Buffer::Of(value), ReduceOp::kAverage, {}).ok());
   EXPECT_EQ(value, 3);
+}
+
+// No element is touched: there is no such number of them.
+TEST(ReferenceBackendAloneTest, WithoutMemoryForAnOperationItSaysHowMuchWasAskedFor) {
+  const auto no_memory_for = [](int64_t bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no memory for what an operation on ", bytes,
+        " bytes needs beside its buffers: move less at a time, or look at the limits"));
+  };
+  uint16_t value = 0;
+  Buffer buffer{&value, int64_t{3} << 60, DataType::kF16, Device::Cpu()};
+  ReferenceBackend backend;
+  absl::StatusOr<std::unique_ptr<Communicator>> comm = backend.Connect(ConnectContext());
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  EXPECT_EQ((*comm)->AllReduce(buffer, buffer, ReduceOp::kSum, {}), no_memory_for(3 * (1LL << 61)));
+
+  buffer.count = (int64_t{1} << 62) - 1;
+  comm = backend.Connect(ConnectContext());
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  EXPECT_EQ((*comm)->AllToAllV(buffer, {buffer.count}, buffer, {buffer.count}, {}),
+            no_memory_for(buffer.bytes()));
+  EXPECT_TRUE(absl::StrContains((*comm)->Barrier({}).message(), "an earlier operation failed"));
 }
 
 TEST(ReferenceBackendAloneTest, SaysWhatItDoesNotDo) {

@@ -1,10 +1,8 @@
 #include "muster/backends/reference/reference_communicator.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,13 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "muster/backends/reference/descriptor.h"
@@ -34,7 +29,6 @@
 #include "muster/core/collective/device.h"
 #include "muster/core/collective/reduce_op.h"
 #include "muster/core/platform/cancellation.h"
-#include "muster/core/platform/fork_guard.h"
 
 namespace muster::reference {
 namespace {
@@ -68,137 +62,21 @@ absl::Status Disagreement(int rank, const Frame& call, int other_rank, const Fra
 
 }  // namespace
 
-ReferenceCommunicator::ReferenceCommunicator(int rank, std::vector<Descriptor> links,
-                                             std::unique_ptr<Interrupt> interrupt)
-    : rank_(rank),
-      size_(static_cast<int>(links.size())),
-      made_in_(ForkGeneration()),
-      interrupt_(std::move(interrupt)),
-      links_(std::move(links)) {}
-
-ReferenceCommunicator::~ReferenceCommunicator() {
-  Abort(absl::AbortedError("the communicator was destroyed"));
-}
-
-// --- How it lives and ends
-
-absl::Status ReferenceCommunicator::Enter() {
-  // Before the mutex: another thread may have held it when the process forked.
-  if (made_in_ != ForkGeneration()) {
-    return absl::FailedPreconditionError(
-        "the communicator was made before fork(): make a group of its own in the child");
-  }
-  absl::MutexLock lock(&mutex_);
-  if (absl::Status cause = interrupt_->cause(); !cause.ok()) return cause;
-  if (finalized_) return absl::FailedPreconditionError("the communicator is finalized");
-  if (busy_) {
-    return absl::FailedPreconditionError("another operation of this communicator is running");
-  }
-  if (!failure_.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("an earlier operation failed, only Abort may follow: ", failure_.message()));
-  }
-  busy_ = true;
-  return absl::OkStatus();
-}
-
-void ReferenceCommunicator::Leave(const absl::Status& result) {
-  absl::MutexLock lock(&mutex_);
-  busy_ = false;
-  failure_.Update(result);
-  if (aborted_) Release();
-}
-
-absl::Status ReferenceCommunicator::Operation(absl::FunctionRef<absl::Status()> body) {
-  if (absl::Status refusal = Enter(); !refusal.ok()) return refusal;
-  absl::Status result = body();
-  Leave(result);
-  return result;
-}
-
-void ReferenceCommunicator::Release() {
-  for (Descriptor& link : links_) link.Close();
-  interrupt_->Close();
-}
-
-void ReferenceCommunicator::Abort(const absl::Status& cause) noexcept {
-  if (made_in_ != ForkGeneration()) return;  // the child holds nothing
-  absl::MutexLock lock(&mutex_);
-  if (finalized_ || aborted_) return;
-  aborted_ = true;
-  interrupt_->Raise(cause.ok() ? absl::AbortedError("aborted without a cause") : cause);
-  // The peers notice now. Our own blocked call, if there is one, wakes and closes when it leaves.
-  for (Descriptor& link : links_) link.Shutdown();
-  if (!busy_) Release();
-}
-
-Holdings ReferenceCommunicator::Held() const {
-  Holdings held;
-  if (made_in_ != ForkGeneration()) return held;
-  absl::MutexLock lock(&mutex_);
-  for (const Descriptor& link : links_) held.file_descriptors += link.open() ? 1 : 0;
-  held.file_descriptors += interrupt_->open() ? 1 : 0;
-  return held;
-}
-
-absl::Status ReferenceCommunicator::Finalize(absl::Time deadline) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (finalized_) return absl::OkStatus();
-  }
-  absl::Status result = Operation([&] { return WaitForAllToClose(deadline); });
-  if (!result.ok()) return result;
-  absl::MutexLock lock(&mutex_);
-  if (aborted_) return interrupt_->cause();
-  finalized_ = true;
-  Release();
-  return absl::OkStatus();
-}
-
-// A connection that is closed while bytes of the peer are unread is reset, and takes with it what
-// the peer has not read: so each side says that it is done, and reads until the other has said so.
-absl::Status ReferenceCommunicator::WaitForAllToClose(absl::Time deadline) {
-  std::vector<int> open;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank_) continue;
-    shutdown(fd(peer), SHUT_WR);
-    open.push_back(peer);
-  }
-  while (!open.empty()) {
-    std::vector<pollfd> polled;
-    for (int peer : open) polled.push_back({fd(peer), POLLIN, 0});
-    absl::Status status = WaitUntilReady(polled, *interrupt_, deadline);
-    if (absl::IsDeadlineExceeded(status)) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("the deadline passed before rank ", absl::StrJoin(open, ", "), " closed"));
-    }
-    if (!status.ok()) return status;
-    std::vector<int> still_open;
-    for (size_t i = 0; i < open.size(); ++i) {
-      char unread[4096];
-      const ssize_t n =
-          polled[i].revents == 0 ? 1 : recv(polled[i].fd, unread, sizeof(unread), MSG_DONTWAIT);
-      if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        return absl::UnavailableError(
-            absl::StrCat("lost contact with rank ", open[i], ": ", ErrorText(errno)));
-      }
-      if (n != 0) still_open.push_back(open[i]);
-    }
-    open = std::move(still_open);
-  }
-  return absl::OkStatus();
-}
-
 // --- Collectives
 
 absl::Status ReferenceCommunicator::Collective(Frame call, absl::string_view give, void* take,
                                                absl::Time deadline) {
+  const int64_t given = static_cast<int64_t>(give.size());
+  return Operation(std::max(given, BytesTaken(call, rank_, size())),
+                   [&] { return Exchange(call, give, take, deadline); });
+}
+
+absl::Status ReferenceCommunicator::Exchange(Frame call, absl::string_view give, void* take,
+                                             absl::Time deadline) {
   call.bytes = static_cast<int64_t>(give.size());
   char* const to = static_cast<char*>(take);
-  return Operation([&] {
-    return rank_ == 0 ? ServeAsRankZero(call, give, to, deadline)
-                      : AskRankZero(call, give, to, BytesTaken(call, rank_, size()), deadline);
-  });
+  return rank_ == 0 ? ServeAsRankZero(call, give, to, deadline)
+                    : AskRankZero(call, give, to, BytesTaken(call, rank_, size()), deadline);
 }
 
 absl::Status ReferenceCommunicator::AskRankZero(const Frame& call, absl::string_view give,
@@ -364,12 +242,15 @@ absl::Status ReferenceCommunicator::AllToAll(ConstBuffer in, Buffer out,
 absl::Status ReferenceCommunicator::AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts,
                                               Buffer out, absl::Span<const int64_t> out_counts,
                                               const OperationOptions& options) {
-  std::string give(Bytes(in_counts.data(), size() * static_cast<int64_t>(sizeof(int64_t))));
-  give.append(Bytes(out_counts.data(), size() * static_cast<int64_t>(sizeof(int64_t))));
-  give.append(Bytes(in.data, in.bytes()));
-  Frame call = Call(Kind::kAllToAllV, in, kNoRoot);
-  call.count = 0;  // differs between the ranks
-  return Collective(call, give, out.data, options.deadline);
+  return Operation(in.bytes(), [&] {
+    const int64_t bytes_of_counts = size() * static_cast<int64_t>(sizeof(int64_t));
+    std::string give(Bytes(in_counts.data(), bytes_of_counts));
+    give.append(Bytes(out_counts.data(), bytes_of_counts));
+    give.append(Bytes(in.data, in.bytes()));
+    Frame call = Call(Kind::kAllToAllV, in, kNoRoot);
+    call.count = 0;  // differs between the ranks
+    return Exchange(call, give, out.data, options.deadline);
+  });
 }
 
 absl::Status ReferenceCommunicator::Barrier(const OperationOptions& options) {
@@ -392,7 +273,9 @@ absl::Status ReferenceCommunicator::Receive(Buffer buffer, int peer,
 
 absl::Status ReferenceCommunicator::Transfer(absl::Span<const PeerTransfer> transfers,
                                              const OperationOptions& options) {
-  return Operation([&] { return MovePeerToPeer(transfers, options.deadline); });
+  int64_t bytes = 0;
+  for (const PeerTransfer& transfer : transfers) bytes += transfer.buffer.bytes();
+  return Operation(bytes, [&] { return MovePeerToPeer(transfers, options.deadline); });
 }
 
 absl::Status ReferenceCommunicator::MovePeerToPeer(absl::Span<const PeerTransfer> transfers,
@@ -483,7 +366,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ReferenceCommunicator::MakeSplit(
   if (members.size() > 1) {
     status = interrupt->Open();
     if (!status.ok()) return status;
-    status = Operation([&] {
+    status = Operation(0, [&] {
       absl::StatusOr<std::vector<Descriptor>> met =
           meeting->Meet(new_rank, invitations, *interrupt_, context.deadline);
       if (!met.ok()) return met.status();

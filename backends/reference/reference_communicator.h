@@ -58,9 +58,9 @@ class ReferenceCommunicator : public Communicator {
   Holdings Held() const override;
 
  private:
-  // Runs one operation: refuses it when the communicator has ended, and after an Abort gives
-  // everything back when it is left.
-  absl::Status Operation(absl::FunctionRef<absl::Status()> body);
+  // Runs one operation on `bytes` of buffers: refuses it when the communicator has ended, and after
+  // an Abort gives everything back when it is left. ResourceExhausted when `body` gets no memory.
+  absl::Status Operation(int64_t bytes, absl::FunctionRef<absl::Status()> body);
   absl::Status Enter();
   void Leave(const absl::Status& result);
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -68,6 +68,7 @@ class ReferenceCommunicator : public Communicator {
   // Every collective: each rank gives rank 0 bytes, rank 0 gives each rank bytes. `take` has room
   // for what this rank takes.
   absl::Status Collective(Frame call, absl::string_view give, void* take, absl::Time deadline);
+  absl::Status Exchange(Frame call, absl::string_view give, void* take, absl::Time deadline);
   absl::Status AskRankZero(const Frame& call, absl::string_view give, char* take, int64_t taken,
                            absl::Time deadline);
   absl::Status ServeAsRankZero(const Frame& call, absl::string_view give, char* take,
