@@ -71,8 +71,9 @@ struct ExecutionContext {
 };
 
 struct OperationOptions {
-  absl::Time deadline = absl::InfiniteFuture();  // DeadlineExceeded after it; the communicator is
-                                                 // then good for Abort only
+  // DeadlineExceeded after it; the communicator is then good for Abort only, which the group calls
+  // a little later by itself when the operation has not returned.
+  absl::Time deadline = absl::InfiniteFuture();
   ExecutionContext context;
 };
 

@@ -29,7 +29,8 @@ class WorkState {
 
 // Move-only. The operation's buffers are the caller's again when it is terminal (`done()`, or Wait
 // returned anything but this Wait's own DeadlineExceeded). The destructor waits: every operation
-// ends within its group's operation_timeout.
+// ends within its group's operation_timeout, but for one that is in a backend which neither keeps
+// its deadline nor is woken by Abort: its buffers stay that backend's (residue).
 class Work {
  public:
   Work() = default;  // finished, OK

@@ -77,8 +77,10 @@ class FakeCommunicator final : public Communicator {
     }
     const auto over = [&] {
       if (rules_.ignores_abort) return world_->unblocked_;
+      if (rules_.ignores_deadline && world_->unblocked_) return true;
       return !cause_.ok() || (!blocks && world_->rounds_[key].arrived == size_);
     };
+    if (rules_.ignores_deadline) deadline = absl::InfiniteFuture();
     const bool in_time =
         world_->mutex_.AwaitWithTimeout(absl::Condition(&over), deadline - MonotonicNow());
     if (!in_time || !cause_.ok()) {

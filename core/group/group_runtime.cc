@@ -291,6 +291,11 @@ void GroupRuntime::Do(action::Enter& action) {
   }
   if (action.to == GroupState::kReady) {
     connect_store_.reset();  // every rank has read what it needed
+    watch_ = std::make_shared<OperationWatch>(
+        options_.executor, options_.spec.cause_window,
+        [weak = weak_from_this()](absl::string_view label, absl::Duration timeout) {
+          if (auto self = weak.lock()) self->OnLate(label, timeout);
+        });
     gate_.Open();
   }
   if (IsTerminal(action.to)) LetGo();

@@ -30,6 +30,7 @@
 #include "muster/core/group/group_spec.h"
 #include "muster/core/group/helper_thread.h"
 #include "muster/core/group/operation_gate.h"
+#include "muster/core/group/operation_watch.h"
 #include "muster/core/group/store_news.h"
 #include "muster/core/lifecycle/group_protocol.h"
 #include "muster/core/observe/live_groups.h"
@@ -157,7 +158,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::string AskHolders();
   void AnswerHolders(const std::string& holders);
   void LetGo();
-  // Of those operations that wait behind one that does not return.
+  // Those operations that wait behind one that does not return.
   void FinishQueued(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(queue_mutex_);
   // After whatever may have been the last to come back from a backend that was given up: lets the
   // communicator end, on a thread of its own, since that may block for ever; then nothing of the
@@ -166,6 +167,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
 
   absl::Status RunOne(Operation& operation, const OperationGate::Ticket& ticket,
                       absl::Duration timeout);
+  // On the control thread: the backend has not returned from it.
+  void OnLate(absl::string_view label, absl::Duration timeout);
   absl::Status WaitCause() const;
   absl::Status Labelled(absl::string_view label, const absl::Status& status) const;
   // Gives the queue an operation that the gate has let in; when it cannot, the ticket is not used
@@ -180,6 +183,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
 
   const Options options_;
   OperationGate gate_;
+  std::shared_ptr<OperationWatch> watch_;  // since it is ready
 
   // The control thread's alone.
   GroupProtocol protocol_;

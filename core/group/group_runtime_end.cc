@@ -235,6 +235,7 @@ void GroupRuntime::ReleaseWhenUnused() {
 void GroupRuntime::LetGo() {
   options_.executor->Cancel(timer_);
   timer_ = 0;
+  if (watch_ != nullptr) watch_->Stop();
   asked_ = false;  // the name's next group must not be asked in the place of this one
   options_.news->Unsubscribe(this);
   refused_.clear();

@@ -14,6 +14,16 @@
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
+namespace {
+
+absl::Status DidNotFinish(absl::string_view label, const GroupRuntime& group,
+                          absl::Duration timeout, absl::string_view why) {
+  return absl::DeadlineExceededError(
+      absl::StrCat(label, " of ", group.id(), " did not finish within ",
+                   absl::FormatDuration(timeout), " on rank ", group.rank(), ": ", why));
+}
+
+}  // namespace
 
 absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status& status) const {
   return absl::Status(status.code(), absl::StrCat(label, " of ", id(), ": ", status.message()));
@@ -78,16 +88,18 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
     OperationOptions options;
     options.deadline = MonotonicNow() + timeout;
     status = HitFault(FaultPoint::kGroupOperation, options_.rank);
-    if (status.ok()) status = operation.run(*communicator, options);
+    if (status.ok()) {
+      watch_->Enter(ticket.label, timeout);
+      status = operation.run(*communicator, options);
+      watch_->Leave();
+    }
   }
   communicator.reset();
   const bool failed = !status.ok() && !absl::IsUnimplemented(status);
   if (failed) {
     absl::Status why = status;
     if (absl::IsDeadlineExceeded(status)) {
-      why = absl::DeadlineExceededError(absl::StrCat(
-          ticket.label, " of ", id(), " did not finish within ", absl::FormatDuration(timeout),
-          " on rank ", options_.rank, ": ", status.message()));
+      why = DidNotFinish(ticket.label, *this, timeout, status.message());
     } else if (CertaintyOf(status) == Certainty::kCause) {
       // This rank's own, and soon everybody's. InvalidArgument is said of what was found before
       // anything moved, and leaves the group alone; this was not, and does not.
@@ -103,6 +115,18 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   Left(ticket, failed);
   if (failed) status = WaitCause();
   return status.ok() ? status : Labelled(ticket.label, status);
+}
+
+void GroupRuntime::OnLate(absl::string_view label, absl::Duration timeout) {
+  // In any other state it is one that an abort is about to wake.
+  if (protocol_.state() != GroupState::kReady && protocol_.state() != GroupState::kDraining) return;
+  Execute(protocol_.Fail(
+      options_.executor->Now(),
+      DidNotFinish(
+          label, *this, timeout,
+          absl::StrCat("the backend \"", backend(), "\" has not returned, ",
+                       absl::FormatDuration(options_.spec.cause_window), " after its deadline")),
+      Certainty::kCause));
 }
 
 absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ticket& ticket,

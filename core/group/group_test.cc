@@ -145,6 +145,38 @@ TEST_F(GroupTest, AnOperationThatPassesItsTimeoutIsTheCauseOnEveryRankAndNamesWh
   EXPECT_THAT(Message(there), HasSubstr("did not finish within 30ms on rank 0"));
 }
 
+// The group watches deadlines, too: a backend that does not keep them is aborted, which ends what
+// is inside of it.
+TEST_F(GroupTest, ABackendThatIgnoresItsDeadlineIsAbortedAndEveryRankLearnsTheOperation) {
+  GroupSpec spec = TestJob::Spec();
+  spec.operation_timeout = absl::Milliseconds(30);
+  spec.cause_window = absl::Milliseconds(20);
+  job_ = std::make_unique<TestJob>(2);
+  job_->world().rules[0].ignores_deadline = true;
+  Acquire(spec);
+  float value = 1;
+  Work first = leases_[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // without rank 1
+  Work second = leases_[0]->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);
+  const absl::Time soon = MonotonicNow() + absl::Seconds(10) * TimeoutScale();
+  const absl::Status here = first.Wait(soon);
+  job_->world().Unblock();
+  EXPECT_EQ(here.code(), absl::StatusCode::kDeadlineExceeded);
+  const std::string cause =
+      "all_reduce #1 of train/1 did not finish within 30ms on rank 0: the backend \"fake\" has not "
+      "returned, 20ms after its deadline";
+  EXPECT_EQ(Message(here), absl::StrCat("all_reduce #1 of train/1: ", cause));
+  EXPECT_EQ(Message(second.Wait(soon)), absl::StrCat("all_reduce #2 of train/1: ", cause));
+  EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr(cause));
+}
+
+TEST_F(GroupTest, ABackendThatKeepsItsDeadlineSpeaksFirst) {
+  GroupSpec spec = TestJob::Spec();
+  spec.operation_timeout = absl::Milliseconds(30);
+  spec.cause_window = absl::Seconds(10) * TimeoutScale();
+  Start(2, spec);
+  EXPECT_THAT(Message(AllReduce(leases_[0])), HasSubstr("on rank 0: other ranks did not come"));
+}
+
 TEST_F(GroupTest, AnEmptyLeaseAnswersEveryOperationWithWhatToDo) {
   Start(1);
   leases_[0].Release();
@@ -355,6 +387,26 @@ TEST_F(GroupTest, WhatABackendDoesNotGiveBackIsNamedAsResidue) {
           "fake did not give back 1 file descriptor (all_reduce #1 never returned) within 100ms"));
   job_->world().Unblock();
   stuck.join();
+  job_->AwaitGivenBack();
+}
+
+TEST_F(GroupTest, ABackendThatIgnoresItsDeadlineAndTheAbortIsResidueAndThePeersLearnOfIt) {
+  GroupSpec spec = TestJob::Spec();
+  spec.operation_timeout = spec.cause_window = absl::Milliseconds(20);
+  spec.close_timeout = absl::Milliseconds(100);
+  job_ = std::make_unique<TestJob>(2);
+  FakeWorld::Rules& rules = job_->world().rules[0];
+  rules.operation_blocks = rules.ignores_deadline = rules.ignores_abort = true;
+  Acquire(spec);
+  absl::Status here;
+  std::thread stuck([&] { here = AllReduce(leases_[0]); });
+  while (leases_[1]->status().ok()) std::this_thread::yield();
+  EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr("on rank 0: the backend \"fake\" has not"));
+  EXPECT_EQ(leases_[0].Close().code(), absl::StatusCode::kDeadlineExceeded) << "without the caller";
+  EXPECT_THAT(Message(leases_[0]->status()), HasSubstr("(all_reduce #1 never returned)"));
+  job_->world().Unblock();
+  stuck.join();
+  EXPECT_THAT(Message(here), HasSubstr("all_reduce #1 of train/1 did not finish within 20ms"));
   job_->AwaitGivenBack();
 }
 
