@@ -53,8 +53,9 @@ class Group {
   // while it is aborting and the cause is not known yet, for which an operation waits.
   absl::Status status() const;
 
-  // See communicator.h for shapes. The two-buffer forms accept in == out where communicator.h says
-  // "in place".
+  // Blocking; refused on the control thread (in an Observer), which each of them may have to wait
+  // for. See communicator.h for shapes. The two-buffer forms accept in == out where communicator.h
+  // says "in place".
   absl::Status AllReduce(Buffer buffer, ReduceOp op);
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op);
   absl::Status Broadcast(Buffer buffer, int root);
@@ -71,8 +72,9 @@ class Group {
   absl::Status Receive(Buffer buffer, int peer);
   absl::Status Transfer(absl::Span<const PeerTransfer> transfers);
 
-  // Returns at once; the operation runs on the group's own thread (started at the first one) after
-  // those before it. A misuse is the result of the Work.
+  // Returns at once, on every thread; the operation runs on the group's own thread (started at the
+  // first one) after those before it. A misuse is the result of the Work. (Not to be waited for on
+  // the control thread, nor destroyed there before it is done.)
   Work AllReduceAsync(Buffer buffer, ReduceOp op);
   Work BroadcastAsync(Buffer buffer, int root);
   Work AllGatherAsync(ConstBuffer in, Buffer out);

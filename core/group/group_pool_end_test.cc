@@ -153,13 +153,17 @@ class CallBack final : public Observer {
     if (event.group != "second/1" || event.to != GroupState::kReady) return;
     acquired = pool->Acquire(TestJob::Spec()).status();
     closed = lease->Close();
+    reduced = (*lease)->AllReduce(Buffer::Of(value), ReduceOp::kSum);
+    work = (*lease)->AllReduceAsync(Buffer::Of(value), ReduceOp::kSum);  // does not wait
     pool_closed = pool->Close(absl::Hours(1));
     lease->Abort(absl::CancelledError("from an observer"));
     pool->Abort(absl::CancelledError("too late"));
   }
   GroupPool* pool = nullptr;
   GroupLease* lease = nullptr;
-  absl::Status acquired, closed, pool_closed;
+  absl::Status acquired, closed, pool_closed, reduced;
+  Work work;
+  float value = 1;
 };
 
 TEST(GroupPoolObserverTest, WhatWaitsIsRefusedOnTheControlThreadAndAnAbortDoesNotWait) {
@@ -174,10 +178,12 @@ TEST(GroupPoolObserverTest, WhatWaitsIsRefusedOnTheControlThreadAndAnAbortDoesNo
   GroupSpec second = TestJob::Spec();
   second.name = "second";
   EXPECT_FALSE(job.pool(0).Acquire(second).ok()) << "the pool was aborted";
-  for (const absl::Status& status : {back.acquired, back.closed, back.pool_closed}) {
+  for (const absl::Status& status : {back.acquired, back.closed, back.pool_closed, back.reduced}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(Message(status), HasSubstr("on rank 0's control thread"));
   }
+  EXPECT_THAT(Message(back.reduced), HasSubstr("all_reduce of train/1 on rank 0"));
+  back.work.Wait().IgnoreError();  // by the abort, or it was faster
   EXPECT_EQ(Message(lease->Close()), "rank 0 left: \"from an observer\"");
   EXPECT_THAT(Message(job.pool(0).Acquire(TestJob::Spec()).status()), HasSubstr("was closed"));
   lease->Release();

@@ -2,6 +2,7 @@
 
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "muster/core/fault/fault.h"
@@ -309,10 +310,13 @@ void GroupRuntime::Do(action::Enter& action) {
 
 void GroupRuntime::Do(action::CauseResolved& action) {
   gate_.Refuse(action.cause, /*replace=*/true);
+  std::vector<GivenUp> waiting;
   {
     absl::MutexLock lock(&mutex_);
     cause_ = action.cause;
+    waiting.swap(wait_for_cause_);
   }
+  for (const GivenUp& given_up : waiting) FinishWithCause(given_up.label, given_up.work);
   FinishQueued(action.cause);
 }
 

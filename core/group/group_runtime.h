@@ -176,8 +176,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   absl::Status Enqueue(Operation& operation, const OperationGate::Ticket& ticket,
                        absl::Duration timeout, const std::shared_ptr<WorkState>& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
-  absl::Status GiveUp(const OperationGate::Ticket& ticket, absl::Status why)
-      ABSL_LOCKS_EXCLUDED(queue_mutex_);
+  // Of one that cannot be run: the group fails, and the cause is to be its result.
+  void GiveUp(const OperationGate::Ticket& ticket, absl::Status why);
+  // Now, or once the cause is known: waits for nothing.
+  void FinishWithCause(std::string label, std::shared_ptr<WorkState> work)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Left(const OperationGate::Ticket& ticket, bool failed);
   void RunQueue();
 
@@ -217,6 +220,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::shared_ptr<const LiveGroup> residue_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Communicator> communicator_ ABSL_GUARDED_BY(mutex_);
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
+  struct GivenUp {
+    std::string label;
+    std::shared_ptr<WorkState> work;
+  };
+  std::vector<GivenUp> wait_for_cause_ ABSL_GUARDED_BY(mutex_);
 
   // The group's own thread, for asynchronous operations.
   struct Queued {

@@ -1,8 +1,10 @@
 // GroupRuntime's operations: on the caller's thread, or on the group's own.
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +25,22 @@ absl::Status DidNotFinish(absl::string_view label, const GroupRuntime& group,
                    absl::FormatDuration(timeout), " on rank ", group.rank(), ": ", why));
 }
 
+// A backend keeps the exceptions of its library to itself. One that does not would leave the gate
+// shut behind an operation that nobody is in, or end the process on the group's own thread; and its
+// peers are in that operation too. So it is a failure like another.
+absl::Status CatchAll(const GroupRuntime& group, absl::FunctionRef<absl::Status()> call) {
+  std::string what;
+  try {
+    return call();
+  } catch (const std::exception& exception) {
+    what = exception.what();
+  } catch (...) {
+    what = "it is no std::exception";
+  }
+  return absl::InternalError(
+      absl::StrCat("the backend \"", group.backend(), "\" let an exception out: ", what));
+}
+
 }  // namespace
 
 absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status& status) const {
@@ -37,6 +55,12 @@ absl::Status GroupRuntime::WaitCause() const {
 }
 
 absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
+  if (options_.executor->RunsHere()) {  // where the cause of its failure would come from
+    return absl::FailedPreconditionError(
+        absl::StrCat(operation.name, " of ", id(), " on rank ", options_.rank,
+                     "'s control thread (in an observer), which it would wait for: call it on "
+                     "another thread"));
+  }
   absl::StatusOr<OperationGate::Ticket> ticket;
   auto work = std::make_shared<WorkState>();
   absl::Status queued;
@@ -52,7 +76,10 @@ absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
     return Labelled(operation.name,
                     state() == GroupState::kAborting ? WaitCause() : ticket.status());
   }
-  if (!queued.ok()) return GiveUp(*ticket, queued);
+  if (!queued.ok()) {
+    GiveUp(*ticket, queued);
+    return Labelled(ticket->label, WaitCause());
+  }
   if (ticket->mode == OperationGate::Mode::kBlocking) return RunOne(operation, *ticket, timeout);
   return work->Wait(absl::InfiniteFuture());
 }
@@ -69,7 +96,8 @@ Work GroupRuntime::RunAsync(Operation operation, absl::Duration timeout) {
   if (!ticket.ok()) {
     work->Finish(Labelled(operation.name, ticket.status()));
   } else if (!queued.ok()) {
-    work->Finish(GiveUp(*ticket, queued));
+    GiveUp(*ticket, queued);
+    FinishWithCause(ticket->label, work);
   }
   return Work(std::move(work));
 }
@@ -90,7 +118,7 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
     status = HitFault(FaultPoint::kGroupOperation, options_.rank);
     if (status.ok()) {
       watch_->Enter(ticket.label, timeout);
-      status = operation.run(*communicator, options);
+      status = CatchAll(*this, [&] { return operation.run(*communicator, options); });
       watch_->Leave();
     }
   }
@@ -148,7 +176,7 @@ absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ti
 }
 
 // The ranks number their collectives alike, so one that cannot be run here breaks the group.
-absl::Status GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, absl::Status why) {
+void GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, absl::Status why) {
   if (CertaintyOf(why) == Certainty::kCause) {
     why = absl::Status(why.code(), absl::StrCat("rank ", options_.rank, ": ", why.message()));
   }
@@ -156,7 +184,19 @@ absl::Status GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, absl::Sta
     return protocol.Fail(now, why, CertaintyOf(why));
   });
   Left(ticket, /*failed=*/true);
-  return Labelled(ticket.label, WaitCause());
+}
+
+void GroupRuntime::FinishWithCause(std::string label, std::shared_ptr<WorkState> work) {
+  absl::Status cause;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (cause_.ok()) {
+      wait_for_cause_.push_back({std::move(label), std::move(work)});
+      return;
+    }
+    cause = cause_;
+  }
+  work->Finish(Labelled(label, cause));
 }
 
 void GroupRuntime::Left(const OperationGate::Ticket& ticket, bool failed) {

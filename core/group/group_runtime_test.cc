@@ -3,17 +3,21 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>  // NOLINT(build/c++11): callers are threads here
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "muster/core/fault/fault.h"
 #include "muster/core/group/detachable_executor.h"
 #include "muster/core/group/fake_backend.h"
 #include "muster/core/group/introduce.h"
@@ -216,6 +220,21 @@ class GroupRuntimeTest : public ::testing::Test {
     return residue_text_;
   }
 
+  // `result`: of the operation, once the store lets the cause through.
+  void ExpectRunAsyncReturnsAtOnce(absl::string_view result) {
+    Work work;
+    absl::Notification returned;
+    std::thread caller([&] {
+      work = runtime_->RunAsync(NeverRun(), absl::InfiniteDuration());
+      returned.Notify();
+    });
+    EXPECT_TRUE(returned.WaitForNotificationWithTimeout(Soon() / 2)) << "it waits for the cause";
+    EXPECT_FALSE(returned.HasBeenNotified() && work.done());
+    store_->LetGo();
+    caller.join();
+    EXPECT_EQ(Message(work.Wait()), result);
+  }
+
   // An operation that no abort ends.
   GroupRuntime::Operation Stuck(absl::Status result = absl::InternalError("came back")) {
     return {"all_reduce", OperationGate::Kind::kCollective,
@@ -231,6 +250,13 @@ class GroupRuntimeTest : public ::testing::Test {
               ADD_FAILURE() << "it ran behind one that is stuck";
               return absl::OkStatus();
             }};
+  }
+
+  template <class Exception>
+  static GroupRuntime::Operation Throws(Exception exception) {
+    return {
+        "all_reduce", OperationGate::Kind::kCollective,
+        [exception](Communicator&, const OperationOptions&) -> absl::Status { throw exception; }};
   }
 
   absl::Notification inside_, go_;  // of the stuck operation
@@ -349,6 +375,39 @@ TEST_F(GroupRuntimeTest, AnAbortThatDoesNotReturnHoldsUpNobodyAndIsLeftBehind) {
   EXPECT_EQ(fake_.live(), 1) << "it is inside of it";
   fake_.Unblock();
   ExpectAllGivenBack();
+}
+
+// The abort finds the group idle and lets its queue go; until the cause is known the gate is open.
+TEST_F(GroupRuntimeTest, AnAsynchronousOperationDoesNotWaitForTheCauseOfAnAbort) {
+  Start();
+  store_->Hold();
+  runtime_->BeginAbort(absl::CancelledError("stop"));
+  while (fake_.live() > 0) std::this_thread::yield();
+  ExpectRunAsyncReturnsAtOnce("all_reduce #1 of train/1: stop");
+}
+
+TEST_F(GroupRuntimeTest, AnAsynchronousOperationThatGetsNoThreadDoesNotWaitForTheCause) {
+  Start();
+  absl::StatusOr<ScopedFaults> faults =
+      ScopedFaults::Arm("group.queue=fail(message=\"no thread\")");
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  store_->Hold();
+  ExpectRunAsyncReturnsAtOnce("all_reduce #1 of train/1: rank 0: no thread");
+}
+
+TEST_F(GroupRuntimeTest, AnExceptionThatABackendLetsOutIsAFailure) {
+  Start();
+  EXPECT_EQ(Message(runtime_->Run(Throws(std::bad_alloc()), Soon())),
+            "all_reduce #1 of train/1: rank 0: the backend \"fake\" let an exception out: "
+            "std::bad_alloc");
+  EXPECT_EQ(runtime_->WaitTerminal().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(residue_text(), "") << "nobody is inside";
+}
+
+TEST_F(GroupRuntimeTest, AnExceptionOnTheGroupsOwnThreadDoesNotEndTheProcess) {
+  Start();
+  EXPECT_THAT(Message(runtime_->RunAsync(Throws(17), Soon()).Wait()),
+              HasSubstr("let an exception out: it is no std::exception"));
 }
 
 TEST_F(GroupRuntimeTest, TheStatusOfAGroupThatIsAbortingIsNeverOk) {
