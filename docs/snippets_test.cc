@@ -151,6 +151,47 @@ TEST(SnippetsTest, TheImportersDeclareWhatTheImportSays) {
   }
 }
 
+TEST(SnippetsTest, TheFlagsOfTheImportAreTheImporters) {
+  const std::vector<Block> blocks = BlocksIn("docs/import.md", "bazelrc");
+  ASSERT_EQ(blocks.size(), 1u);
+  for (const std::string importer : {"bzlmod", "workspace"}) {
+    const std::string file = absl::StrCat("testing/importers/", importer, "/.bazelrc");
+    EXPECT_TRUE(absl::StrContains(Plain(Read(file)), Plain(blocks[0].text)))
+        << blocks[0].where << ": " << file << " does not have these lines";
+  }
+}
+
+// The calls of a BUILD file by the name that each gives, as a bag of words: the documents may lay
+// them out in another way. Users write cc_library and @muster where we have macros and no name.
+std::map<std::string, std::multiset<std::string>> TargetsIn(const std::string& build) {
+  const std::regex call(R"re((?:^|\n)(?:muster_)?(\w+\([^)]*?\bname = "([^"]+)"[^)]*\n\)))re");
+  const std::regex word(R"re("[^"]*"|\w+)re");
+  const std::string code = std::regex_replace(build, std::regex("#[^\n]*"), "");
+  std::map<std::string, std::multiset<std::string>> targets;
+  for (const std::smatch& found : Matches(code, call)) {
+    const std::string text = absl::StrReplaceAll(found[1].str(), {{"\"@muster//", "\"//"}});
+    for (const std::smatch& part : Matches(text, word)) targets[found[2]].insert(part.str());
+  }
+  return targets;
+}
+
+TEST(SnippetsTest, TheTargetsOfTheDocumentsAreThoseThatAreBuilt) {
+  const auto built = TargetsIn(Read("docs/snippets/BUILD.bazel"));
+  int targets = 0;
+  for (const fs::path& document : Documents()) {
+    if (document == "docs/import.md") continue;
+    for (const Block& block : BlocksIn(document, "python")) {
+      for (const auto& [name, words] : TargetsIn(block.text)) {
+        ++targets;
+        const auto ours = built.find(name);
+        ASSERT_NE(ours, built.end()) << block.where << ": docs/snippets has no " << name;
+        EXPECT_EQ(words, ours->second) << block.where << ": " << name;
+      }
+    }
+  }
+  EXPECT_GT(targets, 4);
+}
+
 TEST(SnippetsTest, TheLabelsOfTheDocumentsExist) {
   const std::regex label(
       R"re((?:@muster|bazelw (?:run|build|test)[^\n`]*? )//([\w/]+)(?::([\w.]+)|(?!\w|:)))re");

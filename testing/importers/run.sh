@@ -41,6 +41,9 @@ prints_the_mean() {
   bin=$(bazel info --noshow_progress bazel-bin)
   two_means_of "muster run" "$(muster_in "$bin")" run -n 2 -- "$bin/app/print_mean" 1 3
   two_means_of start_ranks "$bin/app/start_ranks" 2 "$bin/app/print_mean" 1 3
+  # As docs/start.md says: an alias of it would not do.
+  two_means_of "bazel run --run_under" bazel run --noshow_progress --symlink_prefix=/ \
+    --run_under="@muster//tools/muster:muster run -n 2 --" //app:print_mean -- 1 3
 }
 
 # two_means_of NAME COMMAND...: it starts print_mean as two ranks.
