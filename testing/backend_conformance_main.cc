@@ -41,7 +41,7 @@ class CheckTest : public Fixture {
   void TestBody() override {
     const absl::Status kept = check_.run(target_);
     if (muster::testing::ChecksNothing(kept)) GTEST_SKIP() << kept.message();
-    EXPECT_TRUE(kept.ok()) << kept.message();
+    if (!kept.ok()) ADD_FAILURE() << kept.message();
   }
 
  private:
@@ -55,7 +55,7 @@ class CapabilitiesTest : public Fixture {
       : backend_(backend), expected_(std::move(expected)) {}
   void TestBody() override {
     const absl::Status kept = muster::testing::CheckCapabilities(backend_, expected_);
-    EXPECT_TRUE(kept.ok()) << kept.message();
+    if (!kept.ok()) ADD_FAILURE() << kept.message();
   }
 
  private:
@@ -89,7 +89,8 @@ absl::Status ParseArguments(int argc, char** argv, ConformanceTarget& target,
     const std::vector<std::string> names = BackendRegistry::Global().Names();
     if (names.size() != 1) {
       return absl::InvalidArgumentError(
-          absl::StrCat("say which one with --backend=NAME: linked in are ",
+          absl::StrCat("say which backend to test: set backend_name = \"NAME\" of "
+                       "backend_conformance_test (--backend=NAME by hand); linked in are ",
                        names.empty() ? "none" : absl::StrJoin(names, ", ")));
     }
     name = names[0];
