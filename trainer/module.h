@@ -43,7 +43,8 @@ using GradientReady = absl::FunctionRef<void(int index)>;
 
 // Calls come from one thread at a time. An error stops the stage: the group is aborted with it, so
 // that the other ranks learn the cause. An exception passes through the trainer with the same
-// effect.
+// effect, if somebody above catches it; if nobody does, the process ends in std::terminate, and the
+// other ranks learn that it died (signal 6), not why.
 class Module {
  public:
   virtual ~Module() = default;

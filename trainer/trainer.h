@@ -17,10 +17,13 @@
 // A stage acquires its group, uses it and gives it back. With group_lifetime = kTrainer it stays
 // for the next stage, until its pool ends; with kStage it is closed on every rank at the end of
 // each stage. When a stage fails on one rank, by an error of the module, the data set or a
-// callback's SetUp or by any exception, the group is aborted with that cause, so that the other
-// ranks fail with it instead of waiting; the next stage makes a new one. (A borrowed group too: its
-// lease is then of no use any more.) What all ranks find out together, such as unequal data sets,
-// weights that drifted apart or an OnEpochEnd that says stop, leaves the group as it is.
+// callback's SetUp or by an exception that is caught above, the group is aborted with that cause,
+// so that the other ranks fail with it instead of waiting; the next stage makes a new one. (A
+// borrowed group too: its lease is then of no use any more.) An exception that nobody catches, not
+// even main, ends the process in std::terminate: no destructor runs, and the other ranks learn that
+// this one was killed by signal 6, or without a launcher that it was lost. What all ranks find out
+// together, such as unequal data sets, weights that drifted apart or an OnEpochEnd that says stop,
+// leaves the group as it is.
 #ifndef MUSTER_TRAINER_TRAINER_H_
 #define MUSTER_TRAINER_TRAINER_H_
 

@@ -35,8 +35,10 @@ struct World {
 
 // From the environment, in this fixed order: the variables of `muster run` (MUSTER_RANK,
 // MUSTER_WORLD_SIZE, MUSTER_LOCAL_RANK, MUSTER_LOCAL_WORLD_SIZE, MUSTER_STORE, MUSTER_TOKEN_FILE);
-// then RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; neither: a world of one rank. What
-// was overridden is logged. Errors (InvalidArgument) name the variable, the value seen and the form
+// then RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCAL_RANK and LOCAL_WORLD_SIZE; neither: a
+// world of one rank. When MASTER_ADDR is a loopback address all ranks are on this host, so the last
+// two may be left out; when it is not, they are required, and so is MUSTER_TOKEN_FILE. What was
+// overridden is logged. Errors (InvalidArgument) name the variable, the value seen and the form
 // expected; under torchrun's agent store: Unimplemented.
 absl::StatusOr<World> WorldFromEnvironment(const Environment& environment);
 
