@@ -84,9 +84,11 @@ int main() {
   Line line;
 
   muster::TrainerOptions options;
-  options.max_epochs = 20;
+  options.max_epochs = 3;
   options.batch_size = 10;  // of each rank
   options.sgd.learning_rate = 0.1;
+  // Without this line rank 0 tells the log how it goes, and abseil's log does not show that.
+  options.progress = muster::ProgressOutput::OfStandardOutput(muster::Environment::OfProcess());
 
   muster::Trainer trainer(std::move(options));  // owns its pool: the group dies with the trainer
   absl::Status status = trainer.Fit(line, train);
