@@ -39,7 +39,7 @@ struct World {
 // world of one rank. When MASTER_ADDR is a loopback address all ranks are on this host, so the last
 // two may be left out; when it is not, they are required, and so is MUSTER_TOKEN_FILE. What was
 // overridden is logged. Errors (InvalidArgument) name the variable, the value seen and the form
-// expected; under torchrun's agent store: Unimplemented.
+// expected; under torchrun's agent store, mpirun or srun: Unimplemented.
 absl::StatusOr<World> WorldFromEnvironment(const Environment& environment);
 
 }  // namespace muster
