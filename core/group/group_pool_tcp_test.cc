@@ -59,18 +59,19 @@ class GroupPoolTcpTest : public ::testing::Test {
   }
 
   struct TwoRanks {
+    std::string address;
     std::vector<std::unique_ptr<GroupPool>> pools{2};
     std::vector<GroupLease> leases{2};
   };
 
   // With a group over both; rank 0 serves the store.
   void Start(TwoRanks& job) {
-    const std::string address = FreeAddress();
+    job.address = FreeAddress();
     std::vector<std::thread> ranks;
     for (size_t rank = 0; rank < 2; ++rank) {
       ranks.emplace_back([&, rank] {
-        World world = RankOf(static_cast<int>(rank), 2, address);
-        if (rank == 0) world.serve_address = address;
+        World world = RankOf(static_cast<int>(rank), 2, job.address);
+        if (rank == 0) world.serve_address = job.address;
         auto pool = GroupPool::Create(world, options_);
         ASSERT_TRUE(pool.ok()) << pool.status();
         job.pools[rank] = *std::move(pool);
@@ -111,6 +112,24 @@ TEST_F(GroupPoolTcpTest, RankZeroServesTheStoreAndLeavesLast) {
     });
   }
   for (std::thread& rank : ranks) rank.join();
+}
+
+// L8: the peers leave at once and come again, while the first pool of rank 0 is still open.
+TEST_F(GroupPoolTcpTest, WhoMakesItsNextPoolBeforeRankZeroHasClosedItsOwnGetsTheNextStore) {
+  TwoRanks job;
+  ASSERT_NO_FATAL_FAILURE(Start(job));
+  std::thread zero([&] { EXPECT_TRUE(job.leases[0].Close().ok()); });
+  EXPECT_TRUE(job.leases[1].Close().ok());
+  zero.join();
+  const absl::Duration bound = absl::Seconds(5) * TimeoutScale();
+  EXPECT_TRUE(job.pools[1]->Close(bound).ok());
+  ObservedThread one([&] { UseGroup(RankOf(1, 2, job.address)); });
+  EXPECT_TRUE(one.AwaitAsleep(MonotonicNow() + TimeoutScale() * absl::Seconds(20)));
+  EXPECT_TRUE(job.pools[0]->Close(bound).ok());
+  World world = RankOf(0, 2, job.address);
+  world.serve_address = job.address;
+  UseGroup(world);
+  one.join();
 }
 
 TEST_F(GroupPoolTcpTest, AnAbortOfTheRankThatServesTheStoreWaitsForNoPeer) {

@@ -100,6 +100,7 @@ absl::StatusOr<JobConnection> OpenJobConnection(const World& world, absl::Time d
     options.address = world.serve_address;
     options.lookup_timeout = deadline - MonotonicNow();
     options.token = world.token;
+    options.ends_with_its_host = true;
     options.beyond_this_host = !world.token.empty();
     options.served_by =
         absl::StrCat("rank ", world.rank, ", host ", connection->host, ", pid ", connection->pid);

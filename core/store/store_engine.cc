@@ -80,7 +80,17 @@ absl::Status StoreEngine::CheckOpen(const SessionInfo& info) {
         fenced.WhatHappened(), ", and is fenced: only a new process may take its place"));
   }
   const auto open = of_rank_.find(info.rank);
-  if (open == of_rank_.end()) return absl::OkStatus();
+  if (open == of_rank_.end()) {
+    const auto record = records_.find(info.rank);
+    if (options_.ends_with_its_host && record != records_.end() &&
+        record->second.liveness == Liveness::kLeft) {
+      return absl::UnavailableError(
+          absl::StrCat("rank ", info.rank,
+                       " has left this store, which ends with the pool of the rank that "
+                       "serves it and has not ended yet: close that pool, too"));
+    }
+    return absl::OkStatus();
+  }
   const Session& other = sessions_.at(open->second);
   if (other.sink != nullptr) {
     return absl::AlreadyExistsError(absl::StrCat("rank ", info.rank,

@@ -51,6 +51,9 @@ class StoreEngine {
     // How long a session outlives its connection, so that a launcher may say what became of the
     // process before "its connection closed" is the reason.
     absl::Duration loss_grace = absl::ZeroDuration();
+    // Of a store that one rank serves until it leaves: whoever has left in good order is not let in
+    // again, since what it wants is the next store, at the same address.
+    bool ends_with_its_host = false;
     // Told of each session that is lost, inside the engine's calls: must not call the engine. May
     // be empty.
     std::function<void(const SessionRecord&)> on_lost;
@@ -66,7 +69,8 @@ class StoreEngine {
 
   // Errors: InvalidArgument (another world size than ours, a rank outside of it), AlreadyExists (a
   // live session has this rank: names both), FailedPrecondition (this incarnation was declared
-  // lost). `sink` must stay until Disconnect.
+  // lost), Unavailable (this store is no more for this rank: try again until the next one is
+  // there). `sink` must stay until Disconnect.
   absl::StatusOr<SessionId> Open(const SessionInfo& info, absl::Duration heartbeat_timeout,
                                  Sink* sink, absl::Time now);
 

@@ -141,13 +141,18 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
         if (const auto self = weak.lock()) self->TryOpen(open, give_up);
       });
     }
-    core_->engine_.NoteRefusal(open.session, session.status());
-    core_->Changed();
+    if (!absl::IsUnavailable(session.status())) {
+      core_->engine_.NoteRefusal(open.session, session.status());
+      core_->Changed();
+    }
     Refuse(session.status());
   }
 
   void Refuse(const absl::Status& status) {
-    LOG(WARNING) << "the store refused a session: " << status.message();
+    // Who is told Unavailable tries again, and says so when it gives up.
+    if (!absl::IsUnavailable(status)) {
+      LOG(WARNING) << "the store refused a session: " << status.message();
+    }
     opening_ = true;
     stream_->Send(EncodeFrame(Refused{status}));
     stream_->Finish();

@@ -82,6 +82,7 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   TcpServerOptions core_options;
   core_options.engine.world_size = options.world_size;
   core_options.engine.loss_grace = options.loss_grace;
+  core_options.engine.ends_with_its_host = options.ends_with_its_host;
   core_options.engine.on_lost = options.on_lost;
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;

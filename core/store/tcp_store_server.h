@@ -54,6 +54,9 @@ class TcpStoreServer {
     // How long a session outlives its connection: long enough for a launcher to say what became of
     // the process. Peers learn of the death that much later where nobody says anything.
     absl::Duration loss_grace = absl::ZeroDuration();
+    // One rank serves it until that rank leaves: a rank that has left in good order and comes again
+    // means the next store at this address, and is told to try again.
+    bool ends_with_its_host = false;
     // Told of each session that is lost, on the control thread: must neither block nor call the
     // server. Not after the server is gone. May be empty.
     std::function<void(const SessionRecord&)> on_lost;

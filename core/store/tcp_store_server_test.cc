@@ -49,6 +49,30 @@ TEST_F(TcpStoreServerTest, ASocketThatCannotBeWatchedIsAnErrorNotASilentServer) 
               HasSubstr("cannot watch its port 127.0.0.1:41231: Bad file descriptor"));
 }
 
+// Ranks make one pool after the other at one address, each with the store of rank 0's: who is done
+// first must not join the old one.
+TEST_F(TcpStoreServerTest, AStoreThatEndsWithItsHostSendsWhoHasLeftToTheNextOneAndNobodyElse) {
+  server_options_.ends_with_its_host = true;
+  auto server = Serve();
+  auto host = Connect(server->address(), 0);
+  Connect(server->address(), 1).reset();  // leaves in good order
+  auto options = ClientOptions(server->address(), 1);
+  options.deadline = MonotonicNow() + absl::Milliseconds(50);
+  const absl::Status early = TcpStore::Connect(options).status();
+  EXPECT_EQ(early.code(), absl::StatusCode::kDeadlineExceeded) << early;
+  EXPECT_THAT(std::string(early.message()), HasSubstr("rank 1 has left this store"));
+
+  server_options_.address = server->address();
+  std::unique_ptr<TcpStore> next;
+  std::thread client([&] { next = Connect(server_options_.address, 1); });
+  host.reset();
+  server.reset();
+  server = Serve();
+  client.join();
+  ASSERT_NE(next, nullptr);
+  EXPECT_TRUE(Set(*next, "k", "v").ok());
+}
+
 // --- Strangers and broken clients
 
 TEST_F(TcpStoreServerTest, AStrangerWithoutTheTokenIsRefusedAndChangesNothing) {
