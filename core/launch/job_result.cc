@@ -82,11 +82,21 @@ void JobResult::BlameByRecord() {
     if (!group.rank.has_value() || static_cast<size_t>(*group.rank) >= ranks.size()) continue;
     const RankResult& blamed = ranks[static_cast<size_t>(*group.rank)];
     // Of the rank that ended first its exit status says enough; the group has a line of its own.
-    if (group.rank == first_failed || (blamed.exit.has_value() && blamed.exit->ok())) return;
+    if (group.rank == first_failed) return;
+    const bool code_zero = blamed.exit.has_value() && blamed.exit->ok();
+    if (code_zero && !group.by_its_end) return;
     first_failed = group.rank;
-    first_reason = absl::StrCat(group.cause, "; ", HowItEnded(blamed));
+    first_reason = code_zero ? absl::StrCat(HowItEnded(blamed), " while its group \"", group.name,
+                                            "\" was alive")
+                             : absl::StrCat(group.cause, "; ", HowItEnded(blamed));
     return;
   }
+}
+
+bool JobResult::OnRecord(int rank) const {
+  const auto blames = [rank](const FailedGroup& group) { return group.rank == rank; };
+  return std::any_of(failed_groups.begin(), failed_groups.end(), blames) ||
+         std::any_of(failed_groups_at_end.begin(), failed_groups_at_end.end(), blames);
 }
 
 bool JobResult::AllFailedAlike() const {
@@ -116,12 +126,15 @@ std::vector<std::string> JobResult::Report() const {
   if (ok()) return lines;
 
   std::vector<std::string> others;
+  std::vector<std::string> caused;  // of them, by the first failure
+  std::vector<std::string> later;   // the rest of them
+  const bool on_record = first_failed.has_value() && OnRecord(*first_failed);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const bool first = first_failed.has_value() && static_cast<size_t>(*first_failed) == rank;
     const bool well = ranks[rank].exit.has_value() && ranks[rank].exit->ok();
-    if (!first && !well) {
-      others.push_back(absl::StrCat("rank ", rank, " ", HowItEnded(ranks[rank])));
-    }
+    if (first || well) continue;
+    others.push_back(absl::StrCat("rank ", rank, " ", HowItEnded(ranks[rank])));
+    (on_record || ranks[rank].signalled != 0 ? caused : later).push_back(others.back());
   }
   if (interrupted_by != 0) {
     lines.push_back(absl::StrCat("stopped by ", SignalName(interrupted_by), " after ",
@@ -141,16 +154,20 @@ std::vector<std::string> JobResult::Report() const {
     if (!others.empty()) lines.push_back(Join(others));
   } else {
     const bool alike = AllFailedAlike();
-    const pid_t pid = ranks[static_cast<size_t>(*first_failed)].pid;
+    const RankResult& first = ranks[static_cast<size_t>(*first_failed)];
     lines.push_back(
         absl::StrCat("FAILED after ", Seconds(duration), ": ",
                      alike ? absl::StrCat("all ", ranks.size(), " ranks failed alike, ") : "",
-                     "rank ", *first_failed, " (pid ", pid,
+                     "rank ", *first_failed, " (pid ", first.pid,
                      alike ? ") ended first: " : ") failed first: ", first_reason));
-    for (const FailedGroup& group : failed_groups) lines.push_back(group.ToString());
-    if (!others.empty() && !alike) {
-      lines.push_back(absl::StrCat("consequences of it: ", Join(others)));
+    // The job's end may be much later: the others have their grace.
+    const std::string ended_after = Seconds(first.ended_after);
+    if (first.exit.has_value() && first.signalled == 0 && ended_after != Seconds(duration)) {
+      absl::StrAppend(&lines.back(), " (after ", ended_after, ")");
     }
+    for (const FailedGroup& group : failed_groups) lines.push_back(group.ToString());
+    if (!caused.empty()) lines.push_back(absl::StrCat("consequences of it: ", Join(caused)));
+    if (!later.empty() && !alike) lines.push_back(absl::StrCat("then: ", Join(later)));
   }
   return lines;
 }

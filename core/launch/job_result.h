@@ -41,6 +41,9 @@ struct FailedGroup {
   std::string cause;  // one line: "rank 1: label 17 out of range"
   // Whose fault that is, where the cause names one and the job had no other group to go on with.
   std::optional<int> rank;
+  // That fault is that the rank ended under the group: whoever does has not ended well, though its
+  // exit code be 0.
+  bool by_its_end = false;
 
   // `the group "train" had failed before: rank 1: label 17 out of range`
   std::string ToString() const;
@@ -61,12 +64,19 @@ struct JobResult {
   // pipe.
   std::string output_error;
   bool timed_out = false;  // before any failure
-  // None: all had ended, but nobody read what they had written.
+  // Where the timeout is what ended the job, though a rank had failed in order before. None, with
+  // timed_out: all had ended, but nobody read what they had written.
   std::vector<int> running_at_timeout;
+  // That still ran JobLimits::straggler_grace after a failed rank had ended in order, and were
+  // ended for it.
+  std::vector<int> stragglers;
 
   // What groups had recorded when the first rank failed, the earliest first: a rank that fails in
   // its own code tells its peers, and one of these may be the first to end.
   std::vector<FailedGroup> failed_groups;
+
+  // What they had recorded once all ranks had ended: others may have failed of whom it blames.
+  std::vector<FailedGroup> failed_groups_at_end;
 
   std::vector<LeftProcess> left;
   // When all ranks had been started, by MonotonicNow(). The store and the start-up came before.
@@ -77,18 +87,21 @@ struct JobResult {
     return !first_failed.has_value() && interrupted_by == 0 && !timed_out && output_error.empty();
   }
 
-  // Makes the rank that `failed_groups` blames the first that failed, unless it ended well. Only an
-  // exit of a rank's own can be a consequence: a crash, or the loss of a silent rank, the launcher
-  // saw itself. Once, when all else is known.
+  // Makes the rank that `failed_groups` blames the first that failed, unless it ended well, which
+  // nobody does who ends under a living group. Only an exit of a rank's own can be a consequence: a
+  // crash, or the loss of a silent rank, the launcher saw itself. Once, when all else is known.
   void BlameByRecord();
 
   // 0, 128 + signal, 124 for a timeout, 1 for an output that could not be written, or what the
   // first failing rank ended with.
   int ExitCode() const;
 
-  // For the end of the output: who failed first and why, that the rest is its consequence (but not
-  // where all failed alike and nothing tells cause from consequence), and what was left behind. One
-  // line each, without a prefix; none for a job that went well.
+  // A group's record blames `rank`: what came after may follow from it.
+  bool OnRecord(int rank) const;
+
+  // For the end of the output: who failed first and why, what followed (as a consequence where a
+  // record or our own signal says so), and what was left behind. One line each, without a prefix;
+  // none for a job that went well.
   std::vector<std::string> Report() const;
 
  private:

@@ -53,7 +53,7 @@ struct StoreLog {
   std::string token;
   bool destroyed = false;
   std::vector<FailedGroup> failed_groups;  // what it answers
-  size_t asked_after = 99;                 // so many ranks had been declared lost
+  size_t asked_after = 99;                 // so many ranks had been declared lost, at first
 };
 
 class LauncherTest : public ::testing::Test {

@@ -56,7 +56,7 @@ class TcpLaunchedStore final : public LaunchedStore {
       // One line, whatever the ranks wrote.
       failed[entry.revision] = {absl::Utf8SafeCHexEscape(name),
                                 absl::StrReplaceAll(record->cause.message(), {{"\n", " "}}),
-                                record->RankAtFault()};
+                                record->RankAtFault(), record->BlamesAnEnd()};
     }
     std::vector<FailedGroup> groups;
     for (auto& [revision, group] : failed) {

@@ -143,6 +143,11 @@ int RankMain(absl::string_view what) {
     if (world->rank == 1) session.Set(GroupRecordKey("train"), FailureOf("rank 1: x").Encode());
     session.Meet("recorded", *world);
   }
+  if (what == "end under the group" && world->rank == 0) {
+    session.Set(GroupRecordKey("g"),
+                FailureOf("rank 0 exited while its groups were alive").Encode());
+    _exit(0);
+  }
   if (world->rank != 0) {
     std::cout << session.WaitForLossOf(0) << std::endl;
     return 1;
@@ -214,6 +219,14 @@ TEST(TcpLaunchedStoreTest, ARankThatEndsWellWithoutAGoodbyeIsLostToTheOthersOnly
   EXPECT_THAT(lines.text, HasSubstr("exited with code 0"));
   // Rank 1 fails of it, here because the test says so; rank 0 has done what it was meant to do.
   EXPECT_EQ(result.first_failed, 1);
+}
+
+TEST(TcpLaunchedStoreTest, ARankThatEndsUnderItsGroupFailedFirstThoughItExitedWithZero) {
+  Lines lines;
+  const JobResult result = RunRanks(2, "end under the group", &lines);
+  EXPECT_EQ(result.first_failed, 0);
+  EXPECT_EQ(result.first_reason, "exited with code 0 while its group \"g\" was alive");
+  EXPECT_EQ(result.ExitCode(), 1);
 }
 
 TEST(TcpLaunchedStoreTest, TheRankThatTheRecordBlamesFailedFirstThoughItEndedLast) {

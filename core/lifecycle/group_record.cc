@@ -44,6 +44,15 @@ std::optional<int> GroupRecord::RankAtFault() const {
   return rank;
 }
 
+bool GroupRecord::BlamesAnEnd() const {
+  if (!RankAtFault().has_value()) return false;
+  absl::string_view text = cause.message();
+  text.remove_prefix(text.find_first_of(" :", absl::string_view("rank ").size()));
+  return absl::StartsWith(text, " exited while ") ||
+         absl::StartsWith(text, " destroyed its pool while ") ||
+         (absl::StartsWith(text, " (") && absl::StrContains(text, ") was lost: "));
+}
+
 std::string GroupRecord::Encode() const {
   nlohmann::json json = {{"generation", generation}, {"incarnations", incarnations}};
   if (intent.has_value()) {

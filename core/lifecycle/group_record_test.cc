@@ -86,6 +86,22 @@ TEST(GroupRecordTest, ACauseThatBeginsWithARankIsThatRanksFault) {
   EXPECT_EQ(GroupRecord().RankAtFault(), std::nullopt);
 }
 
+TEST(GroupRecordTest, OnlyAnEndUnderTheGroupIsNoWayToEndWell) {
+  const auto blames_an_end = [](const std::string& message) {
+    GroupRecord record;
+    record.cause = absl::InternalError(message);
+    return record.BlamesAnEnd();
+  };
+  EXPECT_TRUE(blames_an_end("rank 1 exited while its groups were alive"));
+  EXPECT_TRUE(blames_an_end("rank 12 destroyed its pool while it held group a/1"));
+  EXPECT_TRUE(blames_an_end("rank 3 (host b, pid 812) was lost: exited with code 0"));
+  for (const char* cause : {"", "rank 1 left: \"rank 2 exited while x\"", "rank 1: exited while x",
+                            "rank 1 exited", "rank 1 and rank 2 exited while x"}) {
+    EXPECT_FALSE(blames_an_end(cause)) << cause;
+  }
+  EXPECT_FALSE(GroupRecord().BlamesAnEnd());
+}
+
 TEST(GroupRecordTest, ARecordComesBackAsItWasWritten) {
   const absl::StatusOr<GroupRecord> full = GroupRecord::Decode(FullRecord().Encode());
   ASSERT_TRUE(full.ok()) << full.status();

@@ -110,7 +110,7 @@ TEST(MusterTest, TheLastLinesSayWhoFailedFirstAndWhy) {
   EXPECT_EQ(result.code, 7);
   EXPECT_THAT(result.errors,
               MatchesRegex(".muster. FAILED after [0-9.]+ s: rank 1 \\(pid [0-9]+\\) failed first: "
-                           "exited with code 7\n"
+                           "exited with code 7( \\(after [0-9.]+ s\\))?\n"
                            ".muster. consequences of it: rank 0 ended by muster .SIGTERM.\n"));
 }
 
