@@ -163,12 +163,13 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
   woken_at_ = absl::InfiniteFuture();
   if (now >= setup_by_ + options_.cause_window) {
     // The store and the backend keep this deadline themselves; this is for one that does not.
+    const char* const waits_for = state() != GroupState::kConnecting ? "to meet its peers"
+                                  : pending_gather_.empty()          ? "for its backend to connect"
+                                                                     : "to hear that all connected";
     FailNow(now,
-            absl::DeadlineExceededError(
-                absl::StrCat("'", id(), "' was not set up within ",
-                             absl::FormatDuration(options_.setup_timeout), ": rank ", options_.rank,
-                             state() == GroupState::kConnecting ? " was still connecting"
-                                                                : " was still meeting its peers")),
+            absl::DeadlineExceededError(absl::StrCat(
+                "'", id(), "' was not set up within ", absl::FormatDuration(options_.setup_timeout),
+                ": rank ", options_.rank, " waited ", waits_for)),
             Certainty::kCause);
   }
   if (now >= close_by_) {

@@ -1,5 +1,6 @@
 // GroupProtocol from Start to ready.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -189,22 +190,21 @@ TEST(GroupProtocolSetUpTest, WhatThoseThatAreMissingDidNotDoIsInWordsOfGroups) {
 }
 
 TEST(GroupProtocolSetUpTest, AStoreOrABackendThatKeepsNoDeadlineIsNotWaitedFor) {
-  for (bool met : {false, true}) {
+  const std::vector<std::pair<void (*)(ProtocolDriver&), const char*>> cases = {
+      {[](ProtocolDriver& driver) { driver.ToRendezvous(); }, "waited to meet its peers"},
+      {[](ProtocolDriver& driver) { driver.ToConnecting(); }, "waited for its backend to connect"},
+      {[](ProtocolDriver& driver) { driver.ToConfirming(); }, "waited to hear that all connected"},
+  };
+  for (const auto& [go, what] : cases) {
     ProtocolDriver driver(/*rank=*/1);
-    if (met) {
-      driver.ToConnecting();
-    } else {
-      driver.ToRendezvous();
-    }
+    go(driver);
     EXPECT_EQ(driver.wake_at, driver.now + ProtocolDriver::kSetup + ProtocolDriver::kWindow);
     driver.Wake();
     EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
     EXPECT_TRUE(driver.Did<action::AbortBackend>());
     EXPECT_EQ(driver.The<action::AbortBackend>().cause.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(
-        std::string(driver.The<action::AbortBackend>().cause.message()),
-        AllOf(HasSubstr("within 30s"), HasSubstr(met ? "rank 1 was still connecting"
-                                                     : "rank 1 was still meeting its peers")));
+    EXPECT_THAT(std::string(driver.The<action::AbortBackend>().cause.message()),
+                AllOf(HasSubstr("within 30s"), HasSubstr(absl::StrCat("rank 1 ", what))));
   }
 }
 
