@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/platform/environment.h"
@@ -165,6 +166,24 @@ TEST_F(BadGroupTest, FLeavesOnRankOneAndLingers) {
   }
   if (!group().Barrier().ok()) exit(4);
 }
+
+class HangTest : public BadGroupTest {
+ protected:
+  GroupSpec spec() const override {
+    GroupSpec spec = BadGroupTest::spec();
+    spec.operation_timeout = Scaled(absl::Milliseconds(500));
+    return spec;
+  }
+};
+
+TEST_F(HangTest, AHangsOnRankOne) {
+  Barrier();
+  if (OnRank("1")) WaitForEver();
+  ASSERT_OK(group().Barrier());
+}
+
+TEST_F(HangTest, BNeedsBothRanks) { Barrier(); }
+TEST_F(HangTest, CNeedsBothRanks) { Barrier(); }
 
 // A suite that differs between the ranks.
 class Uneven : public ::testing::TestWithParam<int> {};

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/testing/one_line.h"
 #include "muster/testing/xml_escape.h"
 
 namespace muster {
@@ -23,19 +23,6 @@ namespace {
 
 constexpr size_t kEntriesShown = 20;
 
-// A failure's message in one line: GoogleTest's have several.
-std::string OneLine(absl::string_view message) {
-  constexpr size_t kShown = 300;
-  std::vector<absl::string_view> parts;
-  for (const absl::string_view line : absl::StrSplit(message, '\n')) {
-    const absl::string_view part = absl::StripAsciiWhitespace(line);
-    if (!part.empty()) parts.push_back(part);
-  }
-  std::string text = absl::StrJoin(parts, " ");
-  if (text.size() > kShown) text = absl::StrCat(text.substr(0, kShown), "...");
-  return text;
-}
-
 std::string WithPlace(const TestFailure& failure) {
   const std::string text = OneLine(failure.message);
   return failure.where.empty() ? text : absl::StrCat(text, " (", failure.where, ")");
@@ -43,6 +30,18 @@ std::string WithPlace(const TestFailure& failure) {
 
 std::string XmlSeconds(absl::Duration duration) {
   return absl::StrFormat("%.3f", std::max(0.0, absl::ToDoubleSeconds(duration)));
+}
+
+// "... waited for rank 1: ..." names rank 1, "rank 12" does not.
+bool Names(absl::string_view text, int rank) {
+  const std::string name = absl::StrCat("rank ", rank);
+  for (size_t at = text.find(name); at != absl::string_view::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if (end == text.size() || !absl::ascii_isdigit(static_cast<unsigned char>(text[end]))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string Numbers(const std::vector<int>& ranks) {
@@ -112,12 +111,14 @@ void JobReport::JudgeEnd(int rank) {
     return;
   }
   if (still_there) {
-    const bool by_deadline = facts_.result.timed_out || facts_.result.interrupted_by != 0;
-    if (record.finished_with.has_value() && !by_deadline) return;
+    const JobResult& job = facts_.result;
+    const bool by_us = job.timed_out || job.interrupted_by != 0 ||
+                       !job.running_at_timeout.empty() || !job.stragglers.empty();
+    if (record.finished_with.has_value() && !by_us) return;
     const std::string where = record.finished_with.has_value() ? "all tests done, but still there"
                               : running == nullptr             ? "outside of a test"
                                                                : absl::StrCat("still in ", test);
-    entries_.push_back({at, rank, where, test, false});
+    entries_.push_back({at, rank, where, test, false, true});
     return;
   }
   if (record.finished_with.has_value()) {
@@ -173,6 +174,18 @@ int JobReport::ExitCode() const {
   return code == 0 ? 1 : code;
 }
 
+// Only what names its cause, as everything does that a group passes on, or what a group's record
+// explains, is called a consequence: two ranks may fail of the same thing, and one that was ended
+// may be what the first one waited for.
+absl::string_view JobReport::Mark(const Entry& entry) const {
+  const Entry& first = entries_[0];
+  if (entry.rank == first.rank) return "";
+  if (entry.ended_by_us) return "ended by muster";
+  if (!first.fatal && entry.test != first.test) return "";
+  const bool explained = entry.fatal && facts_.result.OnRecord(first.rank);
+  return explained || Names(entry.text, first.rank) ? "consequence" : "";
+}
+
 std::vector<std::string> JobReport::Lines() const {
   const std::string after = absl::StrCat(" after ", Seconds(facts_.result.duration));
   if (ok_) {
@@ -188,6 +201,15 @@ std::vector<std::string> JobReport::Lines() const {
     absl::StrAppend(&head, ", stopped by ", SignalName(facts_.result.interrupted_by));
   } else if (!entries_.empty()) {
     absl::StrAppend(&head, ", rank ", entries_[0].rank, " failed first");
+    const std::vector<int>& late = facts_.result.running_at_timeout;
+    const std::vector<int>& stragglers = facts_.result.stragglers;
+    if (!late.empty()) {
+      absl::StrAppend(&head, "; ", Numbers(late), " still ran when the deadline of ",
+                      Seconds(facts_.deadline), " passed");
+    } else if (!stragglers.empty()) {
+      absl::StrAppend(&head, "; ", Numbers(stragglers), " still ran ",
+                      Seconds(facts_.straggler_grace), " after a failed rank had ended");
+    }
   }
   std::vector<std::string> lines = {head};
   const bool blame = !facts_.result.timed_out && facts_.result.interrupted_by == 0;
@@ -197,11 +219,7 @@ std::vector<std::string> JobReport::Lines() const {
       break;
     }
     const Entry& entry = entries_[i];
-    absl::string_view mark;
-    if (blame && i == 0) mark = "<- first failure";
-    const bool of_first =
-        entry.rank != entries_[0].rank && (entries_[0].fatal || entry.test == entries_[0].test);
-    if (blame && i > 0 && of_first) mark = "consequence";
+    const absl::string_view mark = !blame ? "" : i == 0 ? "<- first failure" : Mark(entry);
     const std::string line = absl::StrCat("  rank ", entry.rank, "  ", entry.text);
     lines.push_back(mark.empty() ? line : absl::StrFormat("%-95s  %s", line, mark));
   }

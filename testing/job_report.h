@@ -20,6 +20,7 @@ struct JobFacts {
   JobResult result;
   absl::Duration started;  // HostTime() at result.start: when the ranks ran, not when we began
   absl::Duration deadline = absl::InfiniteDuration();
+  absl::Duration straggler_grace = absl::InfiniteDuration();
   std::vector<RankRecord> ranks;  // as many as result.ranks
   std::vector<std::string> logs;  // "rank0.log", ...
   std::string logs_in;            // "the test's outputs", or a folder
@@ -48,9 +49,10 @@ class JobReport {
   struct Entry {
     absl::Duration at;
     int rank = 0;
-    std::string text;    // "TrainTest.Validates: label 17 out of range (reader.cc:88)"
-    std::string test;    // "" outside of one
-    bool fatal = false;  // the rank is gone: what follows in others is its consequence
+    std::string text;          // "TrainTest.Validates: label 17 out of range (reader.cc:88)"
+    std::string test;          // "" outside of one
+    bool fatal = false;        // the rank is gone: what follows in others may be its consequence
+    bool ended_by_us = false;  // was in it when the launcher ended the rank
   };
 
   void Judge();
@@ -58,6 +60,8 @@ class JobReport {
   // A rank that did not come to the end of its tests.
   void JudgeEnd(int rank);
   void CompareTests();
+  // What stands behind a line that is not the first failure's.
+  absl::string_view Mark(const Entry& entry) const;
   // A failure that quotes what a rank told its group comes after that rank's own.
   void BlameByRecord();
 

@@ -139,6 +139,52 @@ TEST_F(JobReportTest, WhoQuotesWhatARankToldTheGroupComesAfterThatRank) {
             Marked("  rank 0  TrainTest.Validates: wrong sum", "<- first failure"));
 }
 
+TEST_F(JobReportTest, WhoIsStillInItsTestWhenTheJobIsEndedIsNoConsequenceAndTheHeadlineSaysWhy) {
+  Fail(0, 100.2, "", "all_reduce #1 of g/1 did not finish: rank 0 waited for rank 1");
+  Die(1, RankExit::Killed(SIGTERM), 50);
+  facts_.result.ranks[1].signalled = SIGTERM;
+  facts_.result.running_at_timeout = {1};
+  facts_.result.duration = absl::Milliseconds(50200);
+  std::vector<std::string> lines = JobReport(facts_).Lines();
+  EXPECT_EQ(
+      lines[0],
+      "[muster] //app:train_test_gloo_2ranks FAILED after 50.2 s, rank 0 failed first; rank 1 "
+      "still ran when the deadline of 50.0 s passed");
+  EXPECT_THAT(lines[1], HasSubstr("<- first failure"));
+  EXPECT_EQ(lines[2], Marked("  rank 1  still in TrainTest.Validates", "ended by muster"));
+
+  facts_.result.running_at_timeout.clear();
+  facts_.result.stragglers = {1};
+  facts_.straggler_grace = absl::Seconds(10);
+  lines = JobReport(facts_).Lines();
+  EXPECT_EQ(
+      lines[0],
+      "[muster] //app:train_test_gloo_2ranks FAILED after 50.2 s, rank 0 failed first; rank 1 "
+      "still ran 10.0 s after a failed rank had ended");
+  EXPECT_EQ(lines[2], Marked("  rank 1  still in TrainTest.Validates", "ended by muster"));
+  // Also where it hung after all its tests.
+  facts_.ranks[1].tests.back().outcome = TestRecord::Outcome::kPassed;
+  facts_.ranks[1].finished_with = 0;
+  EXPECT_EQ(JobReport(facts_).Lines()[2],
+            Marked("  rank 1  all tests done, but still there", "ended by muster"));
+}
+
+TEST_F(JobReportTest, AConsequenceNamesItsCauseOrARecordDoes) {
+  Fail(1, 100.2, "", "no such file");
+  Fail(0, 100.4, "", "no such file");
+  EXPECT_EQ(JobReport(facts_).Lines()[2], "  rank 0  TrainTest.Validates: no such file");
+  facts_.ranks[0].tests[0].failures[0].message = "rank 12 left";
+  EXPECT_EQ(JobReport(facts_).Lines()[2], "  rank 0  TrainTest.Validates: rank 12 left");
+  facts_.ranks[0].tests[0].failures[0].message = "rank 12 left, of rank 1";
+  EXPECT_THAT(JobReport(facts_).Lines()[2], HasSubstr("  consequence"));
+  // An exit has no words of its own; what its group knew explains it.
+  facts_.ranks[0].tests[0].failures.clear();
+  Die(0, RankExit::Exited(4), 1);
+  EXPECT_EQ(JobReport(facts_).Lines()[2], "  rank 0  TrainTest.Validates: exited with code 4");
+  facts_.result.failed_groups_at_end = {{"train", "rank 1 left: x", 1}};
+  EXPECT_THAT(JobReport(facts_).Lines()[2], HasSubstr("  consequence"));
+}
+
 TEST_F(JobReportTest, FailuresInDifferentTestsAreNoConsequences) {
   Fail(1, 100.2, "", "a");
   Fail(0, 100.4, "", "b");

@@ -145,6 +145,7 @@ JobOptions TestJob::Options() {
   };
   job.limits.timeout = plan_.deadline;
   job.limits.failure_grace = plan_.failure_grace;
+  job.limits.straggler_grace = plan_.straggler_grace;
   // Bazel's own patience after SIGTERM is 5 s here.
   job.limits.interrupt_grace = absl::Seconds(2);
   job.left_grace = plan_.left_grace;
@@ -165,6 +166,7 @@ JobReport TestJob::Report(const JobResult& result) const {
   facts.result = result;
   facts.started = ToHostTime(result.start);
   facts.deadline = plan_.deadline;
+  facts.straggler_grace = plan_.straggler_grace;
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     absl::StatusOr<RankRecord> record = ReadRankEvents(Events(rank));
     if (!record.ok()) Complain(record.status());

@@ -125,7 +125,7 @@ TEST_F(MultiRankMainTest, AFailureOnOneRankFailsTheTestAndIsTheFirstLine) {
               MatchesRegex(
                   ".muster. //app:broken_gloo_2ranks FAILED after [0-9.]+ s, rank 1 failed first"));
   EXPECT_THAT(lines_[1],
-              MatchesRegex("  rank 1  BadTest.FailsOnRankOne: Failed label 17 out of range "
+              MatchesRegex("  rank 1  BadTest.FailsOnRankOne: label 17 out of range "
                            "\\[0, 10\\) \\(broken_ranks.cc:[0-9]+\\) +<- first failure"));
   EXPECT_THAT(lines_[2], MatchesRegex("  logs: rank0.log rank1.log in the test's outputs"));
   EXPECT_THAT(lines_[3], HasSubstr("--- rank1.log"));
@@ -139,7 +139,8 @@ TEST_F(MultiRankMainTest, ACrashIsBlamedWithItsTestAndTheOthersAreEnded) {
   EXPECT_THAT(lines_[0], HasSubstr("rank 1 failed first"));
   EXPECT_THAT(lines_[1], MatchesRegex("  rank 1  BadTest.CrashesOnRankOne: killed by signal 9 +<- "
                                       "first failure"));
-  EXPECT_THAT(lines_[2], MatchesRegex("  rank 0  still in BadTest.CrashesOnRankOne +consequence"));
+  EXPECT_THAT(lines_[2], MatchesRegex("  rank 0  still in BadTest.CrashesOnRankOne +ended by "
+                                      "muster"));
   EXPECT_THAT(output_, HasSubstr("last words"));
   EXPECT_THAT(Xml(), HasSubstr("BadTest.CrashesOnRankOne: killed by signal 9"));
 }
@@ -160,15 +161,29 @@ TEST_F(MultiRankMainTest, AHangEndsInsideBazelsTimeoutAndSaysWhoAndWhere) {
   EXPECT_THAT(Xml(), HasSubstr("the rank ended, or was ended, in this test"));
 }
 
-TEST_F(MultiRankMainTest, AProcessThatIsLeftFailsTheTest) {
+TEST_F(MultiRankMainTest, AHangOnOneRankIsNeitherAConsequenceNorWaitedForUntilTheDeadline) {
+  EXPECT_EQ(Run("HangTest.*"), 1);
+  EXPECT_THAT(lines_[0],
+              MatchesRegex(".*FAILED after [0-9.]+ s, rank 0 failed first; rank 1 still ran "
+                           "[0-9.]+ s after a failed rank had ended"));
+  EXPECT_THAT(lines_[1], MatchesRegex("  rank 0  HangTest.AHangs.* rank 1 .*<- first failure"));
+  EXPECT_THAT(lines_[2], MatchesRegex("  rank 0  HangTest.BNeeds.*rank 1 did not come to this "
+                                      "test within .*: it is in HangTest.AHangs.*"));
+  EXPECT_THAT(lines_[3], MatchesRegex("  rank 0  HangTest.CNeeds.*rank 1 did not come to "
+                                      "this test within the time for one before.*"));
+  EXPECT_THAT(lines_[4], MatchesRegex("  rank 1  still in HangTest.AHangs.* +ended by muster"));
+}
+
+TEST_F(MultiRankMainTest, AProcessThatIsLeftFailsTheTestByTheProgramsName) {
   EXPECT_EQ(Run("BadTest.LeavesADaemonOnRankOne"), 1);
-  EXPECT_THAT(output_, ContainsRegex("  LEAKED by rank 1: process [0-9]+ \\("));
+  EXPECT_THAT(output_, ContainsRegex("  LEAKED by rank 1: process [0-9]+ \\(" +
+                                     std::filesystem::path(*program).filename().string()));
 }
 
 TEST_F(MultiRankMainTest, AGroupThatIsLeftFailsItsTestByNameAndTheNextStartsClean) {
   EXPECT_EQ(Run("BadTest.LeaksAGroupOnRankOne:BadTest.RunsAfterALeak"), 1);
-  EXPECT_THAT(lines_[1], HasSubstr("rank 1  BadTest.LeaksAGroupOnRankOne: Failed "
-                                   "BadTest.LeaksAGroupOnRankOne leaves group train/1, ready"));
+  EXPECT_THAT(lines_[1], HasSubstr("rank 1  BadTest.LeaksAGroupOnRankOne: the test leaves group "
+                                   "train/1, ready"));
   EXPECT_THAT(output_, HasSubstr("  LEAKED by rank 1: group train/1, ready, 0 holders, created at "
                                  "broken_ranks.cc:1, in BadTest.LeaksAGroupOnRankOne"));
   EXPECT_THAT(output_, Not(HasSubstr("BadTest.RunsAfterALeak:")));
@@ -182,11 +197,10 @@ TEST_F(MultiRankMainTest, AGroupThatIsLeftAfterTheLastTestFailsTheTest) {
 
 TEST_F(MultiRankMainTest, AFailureWhileOthersWaitIsTheirCauseAndTheNextTestIsUnaffected) {
   EXPECT_EQ(Run("BadGroupTest.AFails*:BadGroupTest.EPasses*"), 1);
-  EXPECT_THAT(lines_[1],
-              MatchesRegex("  rank 1  BadGroupTest.AFails.*: Failed label 17 out of range "
-                           "\\[0, 10\\) .*<- first failure"));
+  EXPECT_THAT(lines_[1], MatchesRegex("  rank 1  BadGroupTest.AFails.*: label 17 out of range "
+                                      "\\[0, 10\\) .*<- first failure"));
   EXPECT_THAT(lines_[2],
-              MatchesRegex("  rank 0  BadGroupTest.AFails.*rank 1 .*label 17 out of range.*"
+              MatchesRegex("  rank 0  BadGroupTest.AFails.*rank 1 left: \"label 17 out of range.*"
                            "consequence"));
   EXPECT_THAT(lines_[3], HasSubstr("  logs: ")) << output_;
   // What the library logged is no warning about logging.

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/rendezvous/world.h"
+#include "muster/testing/one_line.h"
 #include "muster/testing/test_barrier.h"
 
 namespace muster {
@@ -46,7 +47,6 @@ std::string NameOfCurrentTest() {
 
 // For the peers, whose work fails of it: rank 1 left: "label 17 out of range".
 std::string WhyWeLeave() {
-  constexpr size_t kLongest = 300;
   const ::testing::TestResult& result =
       *::testing::UnitTest::GetInstance()->current_test_info()->result();
   std::string why = "its test failed";
@@ -55,8 +55,7 @@ std::string WhyWeLeave() {
     why = result.GetTestPartResult(i).message();
     break;
   }
-  for (char& c : why) c = c == '\n' ? ' ' : c;
-  return why.substr(0, kLongest);
+  return OneLine(why);
 }
 
 }  // namespace

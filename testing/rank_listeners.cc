@@ -58,9 +58,9 @@ void LeakListener::Check(const std::string& test) {
   if (live.empty()) return;
   for (const std::string& group : live) {
     if (events_ != nullptr) events_->Leaked(test, group);
-    ADD_FAILURE() << (test.empty() ? "the tests leave group "
-                                   : absl::StrCat(test, " leaves group "))
-                  << group << ": close it, or destroy its pool, before the end";
+    // GoogleTest says which test it is.
+    ADD_FAILURE() << (test.empty() ? "the tests leave group " : "the test leaves group ") << group
+                  << ": close it, or destroy its pool, before the end";
   }
   probe_.abort_all(test.empty() ? "left a group open after its tests"
                                 : absl::StrCat("left a group open in its test ", test));

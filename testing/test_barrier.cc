@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -25,6 +26,20 @@ std::string WhereIs(const RankRecord& record) {
   if (record.running() != nullptr) return absl::StrCat("it is in ", record.running()->FullName());
   if (record.tests.empty()) return "it has begun none";
   return absl::StrCat("it has ended ", record.tests.back().FullName());
+}
+
+std::string DidNotCome(int rank) {
+  return absl::StrCat("rank ", rank, " did not come to this test within ");
+}
+
+// This rank has waited for that one in a test that it has not begun: it hangs, or nearly.
+bool WaitedInVain(const RankRecord& mine, const RankRecord& other, int rank) {
+  for (size_t i = other.tests.size(); i + 1 < mine.tests.size(); ++i) {
+    for (const TestFailure& failure : mine.tests[i].failures) {
+      if (absl::StrContains(failure.message, DidNotCome(rank))) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -54,10 +69,11 @@ absl::Status WaitForTest(const Environment& environment, absl::Duration timeout)
                                                other->tests.size(), " tests, this is number ",
                                                begun, ": every rank must run the same ones"));
       }
-      if (MonotonicNow() >= deadline) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("rank ", rank, " did not come to this test within ",
-                         absl::FormatDuration(timeout), ": ", WhereIs(*other)));
+      const bool in_vain = WaitedInVain(*mine, *other, rank);
+      if (in_vain || MonotonicNow() >= deadline) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            DidNotCome(rank), in_vain ? "the time for one before" : absl::FormatDuration(timeout),
+            ": ", WhereIs(*other)));
       }
       // Nothing tells a process that a file has grown but looking; the ranks are rarely apart.
       absl::SleepFor(kLook);

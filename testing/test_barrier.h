@@ -18,7 +18,8 @@ std::string EventsPath(absl::string_view folder, int rank);
 
 // Returns when every rank has begun as many tests as this one: the ranks run the same ones in the
 // same order, and what a rank held in the test before is gone when it begins the next. Reads the
-// ranks' events; OK at once where there are none (a test without our main()). DeadlineExceeded and
+// ranks' events; OK at once where there are none (a test without our main()). A rank that did not
+// come to an earlier test in time, and has not since, is not waited for again. DeadlineExceeded and
 // Aborted name the rank and the test it is in.
 absl::Status WaitForTest(const Environment& environment, absl::Duration timeout);
 

@@ -60,6 +60,25 @@ TEST_F(TestBarrierTest, WaitsForTheLastRank) {
   other.join();
 }
 
+TEST_F(TestBarrierTest, ARankThatDidNotComeIsNotWaitedForAgainUntilItDoes) {
+  events_[1]->Started("A", "Hangs");
+  events_[0]->Started("A", "Hangs");
+  events_[0]->Ended(TestRecord::Outcome::kPassed);
+  events_[0]->Started("A", "Second");
+  events_[0]->Failed("", std::string(Wait(absl::Milliseconds(1)).message()));
+  events_[0]->Ended(TestRecord::Outcome::kFailed);
+  events_[0]->Started("A", "Third");
+  EXPECT_EQ(Wait(absl::InfiniteDuration()),
+            absl::DeadlineExceededError("rank 1 did not come to this test within the time for one "
+                                        "before: it is in A.Hangs"));
+  // It lives: now it has all the time again.
+  events_[1]->Ended(TestRecord::Outcome::kPassed);
+  events_[1]->Started("A", "Second");
+  EXPECT_EQ(Wait(absl::Milliseconds(1)),
+            absl::DeadlineExceededError(
+                "rank 1 did not come to this test within 1ms: it is in A.Second"));
+}
+
 TEST_F(TestBarrierTest, ARankThatIsAheadIsNotWaitedFor) {
   events_[0]->Started("A", "First");
   events_[1]->Started("A", "First");

@@ -111,6 +111,7 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
 
   const double scale = TimeoutScale(environment);
   plan.failure_grace = scale * absl::Seconds(2);
+  plan.straggler_grace = scale * absl::Seconds(10);
   plan.left_grace = scale * absl::Milliseconds(500);
   const absl::Duration report = scale * absl::Seconds(1);
 

@@ -33,8 +33,10 @@ struct TestPlan {
   // Inside TEST_TIMEOUT, so that we say who hangs before Bazel kills everybody: after it come both
   // graces and the report.
   absl::Duration deadline;
-  // JobLimits::failure_grace and JobOptions::left_grace, longer where MUSTER_TIMEOUT_SCALE says so.
+  // JobLimits::failure_grace, JobLimits::straggler_grace (as long as the fixture's groups wait) and
+  // JobOptions::left_grace, longer where MUSTER_TIMEOUT_SCALE says so.
   absl::Duration failure_grace;
+  absl::Duration straggler_grace;
   absl::Duration left_grace;
 };
 

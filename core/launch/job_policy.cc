@@ -46,7 +46,10 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
   // Whatever the code: a rank that ends well has left the store, and this changes nothing; one that
   // is still in a group leaves its peers waiting.
   actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
-  if (in_order) return actions;
+  if (in_order) {
+    if (!exit.ok()) stragglers_at_ = std::min(stragglers_at_, now + limits_.straggler_grace);
+    return actions;
+  }
   // One that ends of a forwarded signal takes no time from the others' last checkpoint; those that
   // wait for it have just been told.
   if (ended.result.signalled == 0) BeginToEnd(now);
@@ -97,14 +100,18 @@ JobPolicy::Actions JobPolicy::TimePassed(absl::Time now) {
   }
   if (now >= timeout_at_) {
     timeout_at_ = absl::InfiniteFuture();
-    if (!stopping()) {
-      result_.timed_out = true;
-      for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-        if (!ranks_[rank].ended) result_.running_at_timeout.push_back(static_cast<int>(rank));
-      }
-    }
+    // Where something else ends the job already, this only hurries it.
+    if (!ending_) result_.running_at_timeout = Running();
+    if (!stopping()) result_.timed_out = true;
     BeginToEnd(now);
     term_at_ = now;
+  }
+  if (now >= stragglers_at_) {
+    stragglers_at_ = absl::InfiniteFuture();
+    if (!ending_) {
+      result_.stragglers = Running();
+      BeginToEnd(now);
+    }
   }
   if (now >= term_at_) {
     term_at_ = absl::InfiniteFuture();
@@ -124,7 +131,7 @@ absl::Time JobPolicy::NextDeadline() const {
   if (give_up_at_ != absl::InfiniteFuture()) return give_up_at_;
   const absl::Time suspect_until =
       suspects_.empty() ? absl::InfiniteFuture() : suspects_.front().until;
-  return std::min({suspect_until, timeout_at_, term_at_, kill_at_});
+  return std::min({suspect_until, timeout_at_, stragglers_at_, term_at_, kill_at_});
 }
 
 JobResult JobPolicy::Result(absl::Time now) const {
@@ -147,6 +154,14 @@ void JobPolicy::Forward(int signal, absl::Time now, Actions* actions) {
   forwarded_ = true;
   SignalRunning(signal, actions);
   kill_at_ = now + limits_.interrupt_grace;
+}
+
+std::vector<int> JobPolicy::Running() const {
+  std::vector<int> running;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].ended) running.push_back(static_cast<int>(rank));
+  }
+  return running;
 }
 
 // Never puts off an end that was set earlier.

@@ -24,6 +24,9 @@ struct JobLimits {
   // From the first failure, or from the timeout, to SIGKILL. SIGTERM comes with the last quarter of
   // it after a failure, whose cause the ranks learn and end of, and at once after the timeout.
   absl::Duration failure_grace = absl::Seconds(2);
+  // From the end of a rank that failed but ended in order to the end of those that still run: they
+  // may finish, but not wait for ever for what that rank does no more.
+  absl::Duration straggler_grace = absl::InfiniteDuration();
   // From a signal that was forwarded to the ranks to SIGKILL: time for a last checkpoint. Only the
   // timeout and a second signal shorten it.
   absl::Duration interrupt_grace = absl::Seconds(10);
@@ -102,6 +105,7 @@ class JobPolicy {
     absl::Time until;
   };
 
+  std::vector<int> Running() const;
   void BeginToEnd(absl::Time now);
   void Forward(int signal, absl::Time now, Actions* actions);
   // The rank's failure, or that of the first rank that the store lost before it.
@@ -122,6 +126,7 @@ class JobPolicy {
   absl::Time output_broke_at_ = absl::InfinitePast();
   JobResult result_;
   absl::Time timeout_at_;
+  absl::Time stragglers_at_ = absl::InfiniteFuture();
   absl::Time term_at_ = absl::InfiniteFuture();
   absl::Time kill_at_ = absl::InfiniteFuture();
   absl::Time give_up_at_ = absl::InfiniteFuture();

@@ -327,6 +327,43 @@ TEST_F(JobPolicyTest, AFailureInOrderLetsTheOthersFinish) {
   EXPECT_EQ(other.Result(At(3)).first_failed, 1);
 }
 
+TEST_F(JobPolicyTest, AFailureInOrderGivesTheOthersABoundedTime) {
+  JobLimits limits;
+  limits.straggler_grace = absl::Seconds(10);
+  limits.timeout = absl::Seconds(60);
+  JobPolicy job = Job(3, limits);
+  job.RankEnded(0, RankExit::Exited(0), /*in_order=*/true, At(1));
+  EXPECT_EQ(job.NextDeadline(), At(60));  // that went well bounds nobody
+  job.RankEnded(1, RankExit::Exited(1), /*in_order=*/true, At(20));
+  EXPECT_EQ(job.NextDeadline(), At(30));
+  EXPECT_THAT(job.TimePassed(At(30)), IsEmpty());
+  EXPECT_THAT(Texts(job.TimePassed(At(31.5))), ElementsAre("SIGTERM to 2"));
+  End(job, 2, RankExit::Killed(SIGTERM), 31.5);
+  ASSERT_TRUE(job.Done());
+  const JobResult result = job.Result(At(31.5));
+  EXPECT_EQ(result.first_failed, 1);
+  EXPECT_THAT(result.stragglers, ElementsAre(2));
+  EXPECT_THAT(result.running_at_timeout, IsEmpty());
+}
+
+TEST_F(JobPolicyTest, ATimeoutThatEndsTheJobIsToldAlsoAfterAFailureInOrder) {
+  JobLimits limits;
+  limits.timeout = absl::Seconds(30);
+  JobPolicy job = Job(2, limits);
+  job.RankEnded(1, RankExit::Exited(1), /*in_order=*/true, At(1));
+  EXPECT_THAT(Texts(job.TimePassed(At(30))), ElementsAre("SIGTERM to 0"));
+  End(job, 0, RankExit::Killed(SIGTERM), 30);
+  JobResult result = job.Result(At(30));
+  EXPECT_THAT(result.running_at_timeout, ElementsAre(0));
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.ExitCode(), 1);
+  // One that comes while the job ends already is no news.
+  JobPolicy ending = Job(2, limits);
+  End(ending, 1, RankExit::Exited(1), 29);
+  ending.TimePassed(At(30));
+  EXPECT_THAT(ending.Result(At(30)).running_at_timeout, IsEmpty());
+}
+
 TEST_F(JobPolicyTest, CodeZeroBeforeARankIsDoneIsAFailureThatEndsTheOthers) {
   JobPolicy job = Job(2);
   EXPECT_THAT(Texts(job.RankEnded(1, RankExit::Exited(0), /*in_order=*/false, At(1))),
