@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -63,11 +65,27 @@ bool Alive(const Stat& stat) {
   return stat.state != 'X';
 }
 
+// "train" for /home/me/train; "" where it cannot be told.
+std::string ProgramOf(pid_t pid) {
+  char path[PATH_MAX];
+  const ssize_t length = readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), path, sizeof(path));
+  if (length <= 0) return "";
+  const absl::string_view whole(path, static_cast<size_t>(length));
+  return std::string(whole.substr(whole.rfind('/') + 1));
+}
+
 std::string Command(pid_t pid, const Stat& stat) {
   constexpr size_t kShown = 200;
   std::string arguments = ReadAll(absl::StrCat("/proc/", pid, "/cmdline"));
   while (!arguments.empty() && arguments.back() == '\0') arguments.pop_back();
   if (arguments.empty()) return absl::StrCat("[", stat.name, "]");
+  // So it calls itself who starts itself again, and it says nothing to others.
+  constexpr absl::string_view kSelf = "/proc/self/exe";
+  if (absl::StartsWith(arguments, kSelf) &&
+      (arguments.size() == kSelf.size() || arguments[kSelf.size()] == '\0')) {
+    const std::string name = ProgramOf(pid);
+    if (!name.empty()) arguments.replace(0, kSelf.size(), name);
+  }
   std::replace(arguments.begin(), arguments.end(), '\0', ' ');
   std::replace(arguments.begin(), arguments.end(), '\n', ' ');
   if (arguments.size() > kShown) return absl::StrCat(arguments.substr(0, kShown), "...");

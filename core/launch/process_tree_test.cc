@@ -5,12 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -75,6 +77,23 @@ TEST(ProcessTreeTest, WhatIsNoLongerAliveCanBeWaitedForAtOnce) {
     EXPECT_EQ(waitpid(child.pid(), nullptr, WNOHANG), child.pid());
   }
   EXPECT_THAT(LivingDescendants(), IsEmpty());
+}
+
+// As the ranks of a test call themselves.
+TEST(ProcessTreeTest, WhoStartsItselfAgainIsNamedByItsProgram) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl("/bin/sh", "/proc/self/exe", "-c", "kill -STOP $$; exit", nullptr);
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  const std::string program = std::filesystem::canonical("/bin/sh").filename().string();
+  EXPECT_THAT(
+      LivingDescendants(),
+      ElementsAre(Field(&ProcessInfo::command, absl::StrCat(program, " -c kill -STOP $$; exit"))));
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
 }
 
 TEST(ProcessTreeTest, AZombieIsNotAlive) {
