@@ -71,11 +71,15 @@ absl::StatusOr<int> ParseRanks(absl::string_view text) {
       "-n is ", Quoted(text), ": expected the number of ranks, from 1 to ", JobOptions::kMaxRanks));
 }
 
+absl::Status GivenTwice(absl::string_view option) {
+  return absl::InvalidArgumentError(absl::StrCat(option, " is given twice: expected one value"));
+}
+
 absl::StatusOr<absl::Duration> ParseTimeout(absl::string_view text) {
   absl::Duration timeout;
   if (absl::ParseDuration(text, &timeout) && timeout > absl::ZeroDuration()) return timeout;
-  return absl::InvalidArgumentError(absl::StrCat("--timeout is ", Quoted(text),
-                                                 ": expected a duration such as 90s, 5m or 1h30m"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--timeout is ", Quoted(text), ": expected a duration above 0, such as 90s, 5m or 1h30m"));
 }
 
 // Takes an option's value: after "=" in the same argument, or the next one.
@@ -170,6 +174,7 @@ Command RunCommand() {
 
 absl::StatusOr<RunArguments> ParseRunArguments(absl::Span<const std::string> arguments) {
   RunArguments parsed;
+  bool timeout_given = false;
   OptionReader reader(arguments);
   while (!reader.AtEnd() && absl::StartsWith(reader.Peek(), "-")) {
     if (reader.Peek() == "--") {
@@ -184,6 +189,7 @@ absl::StatusOr<RunArguments> ParseRunArguments(absl::Span<const std::string> arg
       if (!ranks->value.has_value()) {
         return absl::InvalidArgumentError("-n has no value: expected the number of ranks after it");
       }
+      if (parsed.ranks != 0) return GivenTwice("-n");
       absl::StatusOr<int> value = ParseRanks(*ranks->value);
       if (!value.ok()) return value.status();
       parsed.ranks = *value;
@@ -193,6 +199,8 @@ absl::StatusOr<RunArguments> ParseRunArguments(absl::Span<const std::string> arg
       if (!timeout->value.has_value()) {
         return absl::InvalidArgumentError("--timeout has no value: expected a duration after it");
       }
+      if (timeout_given) return GivenTwice("--timeout");
+      timeout_given = true;
       absl::StatusOr<absl::Duration> value = ParseTimeout(*timeout->value);
       if (!value.ok()) return value.status();
       parsed.timeout = *value;

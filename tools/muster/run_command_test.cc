@@ -51,8 +51,9 @@ TEST(RunArgumentsTest, AWrongValueIsNamedWithTheFormExpected) {
               "-n is \"" + value + "\": expected the number of ranks, from 1 to 4096");
   }
   for (const std::string value : {"0s", "-1s", "x", "", "90", "5 m"}) {
-    EXPECT_EQ(Bad({"-n", "2", "--timeout", value, "true"}),
-              "--timeout is \"" + value + "\": expected a duration such as 90s, 5m or 1h30m");
+    EXPECT_EQ(
+        Bad({"-n", "2", "--timeout", value, "true"}),
+        "--timeout is \"" + value + "\": expected a duration above 0, such as 90s, 5m or 1h30m");
   }
 }
 
@@ -66,6 +67,12 @@ TEST(RunArgumentsTest, WhatIsMissingIsNamed) {
               "the program is missing: expected it after the options, as in `muster run -n 2 -- "
               "./program --flag`");
   }
+}
+
+TEST(RunArgumentsTest, AnOptionThatIsGivenTwiceIsRefused) {
+  EXPECT_EQ(Bad({"-n", "2", "-n3", "true"}), "-n is given twice: expected one value");
+  EXPECT_EQ(Bad({"--timeout=inf", "-n", "2", "--timeout", "9s", "true"}),
+            "--timeout is given twice: expected one value");
 }
 
 TEST(RunArgumentsTest, AnUnknownOptionIsNamedWithThoseThatAre) {

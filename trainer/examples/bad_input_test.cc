@@ -251,6 +251,13 @@ TEST_F(BadInputTest, ANumberThatMakesNoSenseIsNamedWithItsValueAndWhatIsAccepted
   ExpectNothingLeft();
 }
 
+TEST_F(BadInputTest, AnotherNumberOfRanksThanTheLaunchersIsRefused) {
+  const auto job = Start({Muster(), "run", "-n", "2", "--", Example(),
+                          absl::StrCat("--data=", GoodData()), "--ranks=3"});
+  ExpectFails(*job, {"--ranks is 3", "a launcher started 2 ranks"});
+  ExpectNothingLeft();
+}
+
 TEST_F(BadInputTest, WhatIsNoFlagIsNamed) {
   const std::string data = absl::StrCat("--data=", GoodData());
   const auto unknown = Start({Example(), data, "--rank=2"});

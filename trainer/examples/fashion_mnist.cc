@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,8 +44,8 @@
 #include "muster/trainer/progress.h"
 #include "muster/trainer/trainer.h"
 
-ABSL_FLAG(muster::CountFlag, ranks, {2},
-          "Ranks to start on this host, when no launcher started us.");
+ABSL_FLAG(std::optional<muster::CountFlag>, ranks, std::nullopt,
+          "Ranks to start on this host, when no launcher started us; 2 where it is not given.");
 ABSL_FLAG(std::string, backend, "auto", "What connects the ranks: auto, gloo, reference.");
 ABSL_FLAG(muster::CountFlag, epochs, {5}, "Passes over the training images.");
 ABSL_FLAG(std::string, data, "",
@@ -65,6 +66,7 @@ namespace muster {
 namespace {
 
 constexpr char kGroup[] = "train";
+constexpr int64_t kRanks = 2;
 // Of the training images, for validation: every twelfth part.
 constexpr int64_t kValidationShare = 12;
 
@@ -75,6 +77,11 @@ int Fail(const std::string& who, const absl::Status& status) {
 
 bool StartedByLauncher(const Environment& environment) {
   return environment.Get("MUSTER_RANK").has_value() || environment.Get("RANK").has_value();
+}
+
+std::optional<int64_t> RanksAskedFor() {
+  const std::optional<CountFlag> ranks = absl::GetFlag(FLAGS_ranks);
+  return ranks.has_value() ? std::make_optional(ranks->value) : std::nullopt;
 }
 
 absl::StatusOr<std::string> ThisProgram() {
@@ -193,6 +200,12 @@ int RunRank(const Environment& environment, const std::string& program) {
   absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return Fail("fashion_mnist", world.status());
   const std::string who = absl::StrCat("fashion_mnist, rank ", world->rank);
+  const int64_t ranks = RanksAskedFor().value_or(world->size);
+  if (ranks != world->size) {
+    return Fail(who, absl::InvalidArgumentError(absl::StrCat(
+                         "--ranks is ", ranks, " and a launcher started ", world->size,
+                         " ranks: leave the flag out, or give the launcher this number")));
+  }
   const TrainerOptions options = MakeOptions(environment, *world);
   absl::StatusOr<Images> images = LoadImages(environment, program);
   if (!images.ok()) {
@@ -225,7 +238,7 @@ int Launch(const Environment& environment, const std::string& program, int argc,
   job.command = {program};
   job.command.insert(job.command.end(), argv + 1, argv + argc);
   job.command.push_back(absl::StrCat("--data=", data_folder));  // the last one counts
-  job.ranks = static_cast<int>(absl::GetFlag(FLAGS_ranks).value);
+  job.ranks = static_cast<int>(RanksAskedFor().value_or(kRanks));
   job.environment = environment;
   job.store = ServeTcpStore();
   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);
@@ -255,7 +268,7 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<std::string> program = ThisProgram();
   if (!program.ok()) return Fail("fashion_mnist", program.status());
   // One rank alone needs no launcher, and keeps the terminal to itself.
-  if (StartedByLauncher(environment) || absl::GetFlag(FLAGS_ranks).value == 1) {
+  if (StartedByLauncher(environment) || RanksAskedFor() == 1) {
     return RunRank(environment, *program);
   }
   const absl::StatusOr<std::string> data_folder = CheckFlags(environment, *program);
