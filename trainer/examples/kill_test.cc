@@ -205,6 +205,11 @@ TEST_F(OwnCodeTest, ARankThatEndsWithCodeZeroInTheMiddleIsNamedByTheOthers) {
   ASSERT_NO_FATAL_FAILURE(ExpectTheOthersKnow(1, own->at, KnownBound(),
                                               {"rank 1 (host ", ") was lost: exited with code 0"}));
   ExpectTheEnd({1}, own->at, EndBound());
+  EXPECT_TRUE(job_->WaitForLine({"[muster] FAILED after ", "rank 1 (pid ",
+                                 ") failed first: exited with code 0 while its group "},
+                                absl::ZeroDuration())
+                  .has_value())
+      << job_->Transcript();
 }
 
 TEST_F(KillTest, CtrlCOnTheLauncherEndsEveryRank) {
