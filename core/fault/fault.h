@@ -69,10 +69,10 @@ class ScopedFaults {
   std::vector<uint64_t> ids_;
 };
 
-// Arms what MUSTER_FAULTS says, for the life of the process. Called wherever a job is joined; again
-// with the same text it changes nothing, so that visits are counted over all the pools of a
-// process. InvalidArgument as ParseFaults says, with the variable's name; FailedPrecondition when
-// the text is another one.
+// Arms what MUSTER_FAULTS says, for the life of the process. Called wherever a job is joined: by
+// GroupPool::Create, and so by FromEnvironment. Again with the same text it changes nothing, so
+// that visits are counted over all the pools of a process. InvalidArgument as ParseFaults says,
+// with the variable's name; FailedPrecondition when the text is another one.
 absl::Status ArmFaultsFromEnvironment(const Environment& environment);
 
 }  // namespace muster

@@ -112,9 +112,7 @@ absl::Status PoolOptions::Validate() const {
 }
 
 absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::FromEnvironment(PoolOptions options) {
-  const Environment environment = Environment::OfProcess();
-  if (absl::Status faults = ArmFaultsFromEnvironment(environment); !faults.ok()) return faults;
-  absl::StatusOr<World> world = WorldFromEnvironment(environment);
+  absl::StatusOr<World> world = WorldFromEnvironment(Environment::OfProcess());
   if (!world.ok()) return world.status();
   return Create(*world, options);
 }
@@ -123,6 +121,8 @@ absl::StatusOr<std::unique_ptr<GroupPool>> GroupPool::Create(const World& world,
                                                              PoolOptions options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   if (absl::Status valid = world.Validate(); !valid.ok()) return valid;
+  absl::Status faults = ArmFaultsFromEnvironment(Environment::OfProcess());
+  if (!faults.ok()) return faults;
   const absl::Time deadline = MonotonicNow() + options.connect_timeout;
   return MakePool(world, options, deadline,
                   OpenJobConnection(world, deadline, options.heartbeat_timeout));

@@ -68,7 +68,7 @@ struct PoolStatistics {
 class GroupPool {
  public:
   // Finds out who started us and where the store is (rendezvous/world.h), and joins. Errors name
-  // the variable or the address.
+  // the variable or the address. Both arm the faults of MUSTER_FAULTS (core/fault/fault.h).
   static absl::StatusOr<std::unique_ptr<GroupPool>> FromEnvironment(PoolOptions options = {});
   static absl::StatusOr<std::unique_ptr<GroupPool>> Create(const World& world,
                                                            PoolOptions options = {});

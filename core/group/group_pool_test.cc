@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,6 +128,16 @@ TEST(GroupPoolTest, AnInvalidSpecIsRefusedBeforeAnythingHappens) {
   spec.close_timeout = absl::ZeroDuration();
   EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()),
               HasSubstr("GroupSpec.close_timeout is 0"));
+}
+
+TEST(GroupPoolTest, WhoSaysWhichWorldItIsGetsTheFaultsOfTheEnvironmentToo) {
+  setenv("MUSTER_FAULTS", "nowhere=fail", 1);
+  const absl::Status created = GroupPool::Create(World()).status();
+  const absl::Status found = GroupPool::FromEnvironment().status();
+  unsetenv("MUSTER_FAULTS");
+  EXPECT_EQ(created.code(), absl::StatusCode::kInvalidArgument) << created;
+  EXPECT_THAT(std::string(created.message()), HasSubstr("MUSTER_FAULTS: faults \"nowhere=fail\""));
+  EXPECT_EQ(found, created);
 }
 
 TEST(GroupPoolTest, InvalidOptionsAreRefusedAndNamed) {

@@ -24,7 +24,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "muster/core/collective/backend.h"
-#include "muster/core/fault/fault.h"
 #include "muster/core/group/group_lease.h"
 #include "muster/core/group/group_pool.h"
 #include "muster/core/launch/launcher.h"
@@ -194,9 +193,6 @@ absl::StatusOr<Report> Train(TrainerOptions options, Images& images) {
 }
 
 int RunRank(const Environment& environment, const std::string& program) {
-  // The trainer is given its world, so nobody else looks at what a test arms here.
-  absl::Status faults = ArmFaultsFromEnvironment(environment);
-  if (!faults.ok()) return Fail("fashion_mnist", faults);
   absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return Fail("fashion_mnist", world.status());
   const std::string who = absl::StrCat("fashion_mnist, rank ", world->rank);
