@@ -25,6 +25,14 @@ struct ConstBuffer {
   static ConstBuffer Of(absl::Span<const T> values) {
     return {values.data(), static_cast<int64_t>(values.size()), DataTypeOf<T>(), Device::Cpu()};
   }
+  // One element, which has a name: a temporary would be gone before the operation.
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  static ConstBuffer Of(const T& value) {
+    return Of(absl::Span<const T>(&value, 1));
+  }
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  static ConstBuffer Of(const T&& value) = delete;
+
   int64_t bytes() const { return count * SizeOf(dtype); }
   // Elements [offset, offset + slice_count).
   ConstBuffer Slice(int64_t offset, int64_t slice_count) const;

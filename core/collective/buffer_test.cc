@@ -1,6 +1,8 @@
 #include "muster/core/collective/buffer.h"
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -21,6 +23,21 @@ TEST(BufferTest, TakesCountAndTypeFromWhatItViews) {
   double value = 0;
   EXPECT_EQ(Buffer::Of(value).ToString(), "f64[1] on cpu");
   EXPECT_EQ(ConstBuffer::Of(absl::MakeConstSpan(values)).data, values.data());
+}
+
+// Not of a temporary, which would be gone before the operation.
+template <class T, class = void>
+constexpr bool kViewed = false;
+template <class T>
+constexpr bool kViewed<T, std::void_t<decltype(ConstBuffer::Of(std::declval<T>()))>> = true;
+static_assert(kViewed<const float&> && kViewed<float&> && !kViewed<float> && !kViewed<const float>);
+
+TEST(BufferTest, OneConstantElementCanBeReadWithoutASpan) {
+  const double constant = 0;
+  EXPECT_EQ(ConstBuffer::Of(constant).data, &constant);
+  EXPECT_EQ(ConstBuffer::Of(constant).ToString(), "f64[1] on cpu");
+  int32_t variable = 0;
+  EXPECT_EQ(ConstBuffer::Of(variable).ToString(), "i32[1] on cpu");
 }
 
 TEST(BufferTest, SliceCountsElements) {
