@@ -54,7 +54,6 @@ SessionInfo Session(const World& world, const JobConnection& connection) {
 
 JobConnection::JobConnection() = default;
 JobConnection::JobConnection(JobConnection&&) noexcept = default;
-JobConnection& JobConnection::operator=(JobConnection&&) noexcept = default;
 JobConnection::~JobConnection() = default;
 
 void JobConnection::StopServing(absl::Time deadline) {

@@ -21,7 +21,8 @@ class TcpStoreServer;
 struct JobConnection {
   JobConnection();
   JobConnection(JobConnection&&) noexcept;
-  JobConnection& operator=(JobConnection&&) noexcept;
+  // Would end the thread before the store that uses it.
+  JobConnection& operator=(JobConnection&&) = delete;
   ~JobConnection();
 
   // Ends the session's server, if this rank has it, once every session has ended or at `deadline`:
