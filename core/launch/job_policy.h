@@ -70,7 +70,8 @@ class JobPolicy {
   // who waits for the ranks' end loses patience that soon.
   static constexpr absl::Duration kSameRequest = absl::Milliseconds(500);
 
-  // The launcher was told to stop. The first signal is forwarded, a second one kills.
+  // The launcher was told to stop. The signal is forwarded, but when something ends the job already
+  // (an earlier signal, a failure, the timeout) it kills.
   Actions Interrupted(int signal, absl::Time now);
 
   // The job's output cannot be written any more (errno). The ranks are told to end as by a signal:

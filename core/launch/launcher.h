@@ -16,8 +16,10 @@
 // It is a program's main: while it runs it takes the process's signals and reaps all its children,
 // so nothing else of the process may count on either, and no other thread may have been started. A
 // child that was there before is reaped when it ends, but not ended. A rank that dies tells the
-// store why; the others have JobLimits::failure_grace to end by themselves. SIGTERM, SIGINT, SIGHUP
-// and SIGQUIT go to the ranks and begin the job's end; SIGUSR1 and SIGUSR2 only go to the ranks.
+// store why; the others have JobLimits::failure_grace to end by themselves. SIGTERM, SIGINT,
+// SIGHUP, SIGQUIT, SIGALRM and SIGXCPU go to the ranks and begin the job's end, or kill the ranks
+// when it has begun; SIGUSR1 and SIGUSR2 only go to the ranks. One of these that was ignored before
+// (nohup) stays ignored.
 #ifndef MUSTER_CORE_LAUNCH_LAUNCHER_H_
 #define MUSTER_CORE_LAUNCH_LAUNCHER_H_
 

@@ -40,9 +40,10 @@ rank; on a terminal the ranks get MUSTER_TERMINAL=1, and a progress bar that one
 carriage returns stays below the lines. stdin is empty.
 
 The first rank to fail decides: the others learn the cause at once, and who has not ended 2 s later
-is killed, with all that it started. SIGTERM, SIGINT, SIGHUP and SIGQUIT are passed on and begin the
-end: ranks have 10 s, a second signal kills. SIGUSR1 and SIGUSR2 are passed on and end nothing.
-SIGKILL of muster itself kills the ranks, but not what these have started.
+is killed, with all that it started. SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM and SIGXCPU are
+passed on and begin the end: ranks have 10 s. One that comes when the end has begun, by a signal or
+by a failure, kills. SIGUSR1 and SIGUSR2 are passed on and end nothing. SIGKILL of muster itself
+kills the ranks, but not what these have started.
 
   -n N                ranks to start, 1 to 4096
   --timeout DURATION  ends the job as a failure when it takes longer (90s, 5m, 1h30m)
