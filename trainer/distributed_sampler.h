@@ -19,8 +19,8 @@ namespace muster {
 // What to do with a number of samples that the ranks cannot share equally.
 enum class Remainder {
   // Training: the permutation starts again until every rank has as many. Each sample is seen at
-  // least once; with at least one sample a rank, at most world - 1 of
-  // them are seen twice (more often when there are fewer samples than ranks).
+  // least once; with at least one sample a rank, at most world - 1 of them are seen twice (more
+  // often when there are fewer samples than ranks).
   kPad,
   // Training: the last size % world entries of the permutation are left out in this epoch; other
   // epochs leave out others.
