@@ -43,7 +43,7 @@ absl::Status NothingToCheck(absl::string_view why);
 
 // A function on a thread of its own. One that does not return is left to itself: so it holds what
 // it uses by shared_ptr or by value, never by reference to a stack.
-class Call {
+class [[nodiscard]] Call {
  public:
   explicit Call(std::function<absl::Status()> body);
   Call(Call&&) = default;

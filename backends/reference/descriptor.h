@@ -13,7 +13,7 @@ namespace muster::reference {
 
 // Closes what it owns, once. In a forked child it owns nothing: there the fork guard closed the
 // descriptor at once, and its number may already be somebody else's. Move-only, not thread-safe.
-class Descriptor {
+class [[nodiscard]] Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int fd);

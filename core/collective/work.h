@@ -31,7 +31,7 @@ class WorkState {
 // returned anything but this Wait's own DeadlineExceeded). The destructor waits: every operation
 // ends within its group's operation_timeout, but for one that is in a backend which neither keeps
 // its deadline nor is woken by Abort: its buffers stay that backend's (residue).
-class Work {
+class [[nodiscard]] Work {
  public:
   Work() = default;  // finished, OK
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}

@@ -49,7 +49,7 @@ inline absl::Status HitFault(FaultPoint point, int rank) {
 }
 
 // Keeps faults armed. Move-only; the faults of a moved-from one live on in the new one.
-class ScopedFaults {
+class [[nodiscard]] ScopedFaults {
  public:
   // InvalidArgument when `text` is not in the grammar of fault_spec.h.
   static absl::StatusOr<ScopedFaults> Arm(absl::string_view text);

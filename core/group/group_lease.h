@@ -17,7 +17,7 @@ class LeaseRecord;  // the pool's side of a lease; internal
 // Move-only; from GroupPool::Acquire. Abort, Close and Release may be called by any thread at any
 // time; what `*lease` gives is there until Release. The group behind it is thread-safe. Ends once,
 // by the first of Release, Close and the destructor.
-class GroupLease {
+class [[nodiscard]] GroupLease {
  public:
   GroupLease();  // empty
   explicit GroupLease(std::unique_ptr<LeaseRecord> record);

@@ -30,7 +30,7 @@ class OperationGate {
   };
 
   // An operation that was let in. Not OK to lose: Leave it exactly once.
-  struct Ticket {
+  struct [[nodiscard]] Ticket {
     Kind kind = Kind::kCollective;
     Mode mode = Mode::kBlocking;  // how it runs
     uint64_t id = 0;

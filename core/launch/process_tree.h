@@ -29,7 +29,7 @@ struct ProcessInfo {
 
 // While it lives, orphans below this process become its children instead of init's, so that nothing
 // escapes by setsid and a second fork.
-class ScopedSubreaper {
+class [[nodiscard]] ScopedSubreaper {
  public:
   ScopedSubreaper();
   ~ScopedSubreaper();

@@ -10,7 +10,7 @@
 namespace muster {
 
 // Move-only.
-class UniqueFd {
+class [[nodiscard]] UniqueFd {
  public:
   UniqueFd() = default;
   explicit UniqueFd(int fd) : fd_(fd) {}

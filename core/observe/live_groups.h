@@ -65,7 +65,7 @@ class LivePools {
 
   // Lists `group`, which left residue in this process, until the last copy of the result is gone:
   // its pool may end before.
-  std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup group);
+  [[nodiscard]] std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup group);
   // FailedPrecondition naming the residue on `device` ("cuda:0"): who is stuck inside a device's
   // library may touch the device again at any time, so no new group is made there.
   absl::Status CheckFree(absl::string_view device) const;

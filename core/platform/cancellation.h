@@ -29,7 +29,7 @@ class Cancellation {
   // Keeps a callback registered. When its destructor (or Reset) has returned, the callback is not
   // running and will not run: Reset waits for one that runs on another thread. Called by that
   // callback itself it does not wait. Not thread-safe itself.
-  class Registration {
+  class [[nodiscard]] Registration {
    public:
     Registration() = default;
     Registration(Registration&& other) noexcept;

@@ -27,7 +27,7 @@ uint64_t ForkGeneration();
 // While it lives, `fd` is closed in every child that this process forks. Call shutdown on a
 // connection before this ends: a fork in the moment between this and close() then keeps a dead
 // connection only. Move-only. Thread-compatible.
-class ForkGuardedFd {
+class [[nodiscard]] ForkGuardedFd {
  public:
   ForkGuardedFd() = default;
   explicit ForkGuardedFd(int fd);

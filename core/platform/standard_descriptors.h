@@ -14,7 +14,7 @@ namespace muster {
 // Keeps /dev/null open at those of 0, 1 and 2 that are closed, for its own lifetime. Nothing where
 // all are open, or where /dev/null cannot be opened. Made and destroyed while no other thread opens
 // descriptors.
-class StandardDescriptors {
+class [[nodiscard]] StandardDescriptors {
  public:
   StandardDescriptors();
   ~StandardDescriptors();
