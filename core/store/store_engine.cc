@@ -5,15 +5,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "muster/core/store/heartbeat.h"
 
 namespace muster::store_internal {
 namespace {
 
-constexpr size_t kMaxReasonBytes = 4096;
 constexpr size_t kFencedIncarnations = 64;
-constexpr int kBeatsPerTimeout = 10;
-// However little a client says its timeout is.
-constexpr absl::Duration kShortestBeat = absl::Milliseconds(1);
 
 std::string Who(const SessionRecord& record) {
   return absl::StrCat("host ", record.host, ", pid ", record.pid);
@@ -42,7 +39,7 @@ absl::StatusOr<StoreEngine::SessionId> StoreEngine::Open(const SessionInfo& info
   SessionRecord record;
   record.rank = info.rank;
   record.incarnation = info.incarnation;
-  record.host = info.host.substr(0, kMaxReasonBytes);
+  record.host = info.host.substr(0, Store::kMaxReasonBytes);
   record.pid = info.pid;
   if (absl::Status status = CheckOpen(info); !status.ok()) return status;
 
@@ -133,7 +130,7 @@ void StoreEngine::DeclareLost(int rank, absl::string_view reason) {
   SessionRecord record;
   record.rank = rank;
   record.liveness = Liveness::kLost;
-  record.reason = std::string(reason.substr(0, kMaxReasonBytes));
+  record.reason = std::string(reason.substr(0, Store::kMaxReasonBytes));
   Publish(record);
   SendNews();
 }
@@ -144,7 +141,7 @@ void StoreEngine::NoteRefusal(const SessionInfo& info, const absl::Status& why) 
   if (absl::IsInvalidArgument(why)) {
     record.rank = info.rank;
     record.incarnation = info.incarnation;
-    record.host = info.host.substr(0, kMaxReasonBytes);
+    record.host = info.host.substr(0, Store::kMaxReasonBytes);
     record.pid = info.pid;
     record.reason = absl::StrCat("it was started for a world of ", info.world_size,
                                  " ranks, the store serves one of ", options_.world_size,
@@ -153,7 +150,7 @@ void StoreEngine::NoteRefusal(const SessionInfo& info, const absl::Status& why) 
   } else if (absl::IsAlreadyExists(why)) {
     record.reason = absl::StrCat("it never came, and rank ", info.rank,
                                  " came twice: ", Who(records_.at(info.rank)), ", and host ",
-                                 info.host.substr(0, kMaxReasonBytes), ", pid ", info.pid,
+                                 info.host.substr(0, Store::kMaxReasonBytes), ", pid ", info.pid,
                                  ": start each rank once");
     // Which of those that are not here yet will never be is not known: perhaps the others just come
     // later, and then they are told of the one that does not.
@@ -174,7 +171,7 @@ void StoreEngine::PublishUnlessKnown(const SessionRecord& record) {
 void StoreEngine::End(SessionId id, Liveness liveness, absl::string_view reason) {
   Session& session = sessions_.at(id);
   session.record.liveness = liveness;
-  session.record.reason = std::string(reason.substr(0, kMaxReasonBytes));
+  session.record.reason = std::string(reason.substr(0, Store::kMaxReasonBytes));
   const SessionRecord record = session.record;
   of_rank_.erase(record.rank);
   if (liveness == Liveness::kLost) {
@@ -259,7 +256,7 @@ void StoreEngine::UpdateBeat() {
   for (const auto& [rank, id] : of_rank_) {
     const Session& session = sessions_.at(id);
     if (session.sink == nullptr || session.heartbeat_timeout == absl::InfiniteDuration()) continue;
-    beat_ = std::min(beat_, std::max(kShortestBeat, session.heartbeat_timeout / kBeatsPerTimeout));
+    beat_ = std::min(beat_, BeatOf(session.heartbeat_timeout));
   }
 }
 
@@ -305,7 +302,7 @@ void StoreEngine::HandleLive(SessionId id, Session& session, const Request& requ
       return Gather(id, session, request, now);
     case Request::Type::kWithdraw:
       gathers_.Withdraw(
-          id, request.key, request.rank, request.value.substr(0, kMaxReasonBytes),
+          id, request.key, request.rank, request.value.substr(0, Store::kMaxReasonBytes),
           [this](const GatherTable::Waiter& waiter, const absl::Status& status,
                  const GatherResult& result) { AnswerWaiter(waiter, status, result); });
       return;

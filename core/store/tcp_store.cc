@@ -11,6 +11,7 @@
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/client_core.h"
 #include "muster/core/store/frame_stream.h"
+#include "muster/core/store/heartbeat.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/tcp_handshake.h"
 #include "muster/core/store/wire.h"
@@ -19,8 +20,6 @@ namespace muster {
 namespace store_internal {
 namespace {
 
-constexpr int kBeatsPerTimeout = 10;
-constexpr absl::Duration kShortestBeat = absl::Milliseconds(1);
 // What may wait for a server that does not read.
 constexpr size_t kMaxQueued = size_t{256} << 20;
 // How long a goodbye may take.
@@ -114,7 +113,7 @@ class TcpChannel final : public ClientCore::Channel,
   // Each tenth of the timeout: a sign of life, and a look at the server's. As on its side, silence
   // is counted in regular steps: a pause of this process is not held against the server.
   void Beat() {
-    const absl::Duration beat = std::max(kShortestBeat, heartbeat_timeout_ / kBeatsPerTimeout);
+    const absl::Duration beat = BeatOf(heartbeat_timeout_);
     const absl::Time now = control_->Now();
     silence_ += std::clamp(now - last_beat_, absl::ZeroDuration(), 2 * beat);
     last_beat_ = now;
