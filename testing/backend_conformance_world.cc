@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -92,6 +93,25 @@ std::optional<absl::Status> Call::Result(absl::Duration limit) {
   return result;
 }
 
+namespace {
+
+// The number that `text` begins with, taken off it; nothing where it is a part of a word.
+std::optional<int> TakeNumber(absl::string_view* text) {
+  const auto end = std::find_if_not(text->begin(), text->end(),
+                                    [](unsigned char c) { return absl::ascii_isdigit(c); });
+  int number = 0;
+  const auto digits = static_cast<size_t>(end - text->begin());
+  const bool whole = absl::SimpleAtoi(text->substr(0, digits), &number);
+  text->remove_prefix(digits);
+  if (!whole) return std::nullopt;
+  if (!text->empty() && absl::ascii_isalpha(static_cast<unsigned char>((*text)[0]))) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace
+
 bool NamesRank(absl::string_view message, int rank) {
   const auto letter = [&](size_t at) {
     return at < message.size() && absl::ascii_isalnum(static_cast<unsigned char>(message[at]));
@@ -104,14 +124,12 @@ bool NamesRank(absl::string_view message, int rank) {
     const bool several = absl::ConsumePrefix(&rest, "s");
     if (!absl::ConsumePrefix(&rest, " ")) continue;
     do {
-      const auto end = std::find_if_not(rest.begin(), rest.end(),
-                                        [](unsigned char c) { return absl::ascii_isdigit(c); });
-      const absl::string_view number = rest.substr(0, static_cast<size_t>(end - rest.begin()));
-      rest.remove_prefix(number.size());
-      const bool part_of_a_word =
-          !rest.empty() && absl::ascii_isalpha(static_cast<unsigned char>(rest[0]));
-      if (number.empty() || part_of_a_word || absl::StartsWith(rest, " more")) break;
-      if (number == absl::StrCat(rank)) return true;
+      const std::optional<int> number = TakeNumber(&rest);
+      if (!number.has_value() || absl::StartsWith(rest, " more")) break;
+      std::optional<int> last = number;
+      if (several && absl::ConsumePrefix(&rest, " to ")) last = TakeNumber(&rest);
+      if (!last.has_value()) break;
+      if (*number <= rank && rank <= *last) return true;
     } while (several && (absl::ConsumePrefix(&rest, ", and ") || absl::ConsumePrefix(&rest, ", ") ||
                          absl::ConsumePrefix(&rest, " and ")));
   }

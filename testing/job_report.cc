@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/testing/one_line.h"
 #include "muster/testing/xml_escape.h"
 
@@ -42,10 +43,6 @@ bool Names(absl::string_view text, int rank) {
     }
   }
   return false;
-}
-
-std::string Numbers(const std::vector<int>& ranks) {
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
 }
 
 }  // namespace
@@ -196,7 +193,7 @@ std::vector<std::string> JobReport::Lines() const {
   std::string head = absl::StrCat("[muster] ", facts_.name, " FAILED", after);
   if (facts_.result.timed_out) {
     absl::StrAppend(&head, ", the deadline of ", Seconds(facts_.deadline), " passed while ",
-                    Numbers(facts_.result.running_at_timeout), " still ran");
+                    DescribeRanks(facts_.result.running_at_timeout), " still ran");
   } else if (facts_.result.interrupted_by != 0) {
     absl::StrAppend(&head, ", stopped by ", SignalName(facts_.result.interrupted_by));
   } else if (!entries_.empty()) {
@@ -204,10 +201,10 @@ std::vector<std::string> JobReport::Lines() const {
     const std::vector<int>& late = facts_.result.running_at_timeout;
     const std::vector<int>& stragglers = facts_.result.stragglers;
     if (!late.empty()) {
-      absl::StrAppend(&head, "; ", Numbers(late), " still ran when the deadline of ",
+      absl::StrAppend(&head, "; ", DescribeRanks(late), " still ran when the deadline of ",
                       Seconds(facts_.deadline), " passed");
     } else if (!stragglers.empty()) {
-      absl::StrAppend(&head, "; ", Numbers(stragglers), " still ran ",
+      absl::StrAppend(&head, "; ", DescribeRanks(stragglers), " still ran ",
                       Seconds(facts_.straggler_grace), " after a failed rank had ended");
     }
   }

@@ -25,6 +25,7 @@
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/communicator.h"
 #include "muster/core/platform/cancellation.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/platform/monotonic_clock.h"
 
@@ -40,10 +41,6 @@ absl::string_view WithoutPlace(absl::string_view what) {
   if (what.empty() || what[0] != '[') return what;
   const size_t end = what.find("] ");
   return end == absl::string_view::npos ? what : what.substr(end + 2);
-}
-
-std::string Ranks(const std::vector<int>& ranks) {
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
 }
 
 }  // namespace
@@ -191,11 +188,11 @@ absl::Status GlooMesh::Explain(const std::string& what, absl::Time deadline) con
   if (MonotonicNow() >= deadline) {
     return absl::DeadlineExceededError(
         absl::StrCat("the deadline passed while this rank waited for ",
-                     awaited_.empty() ? "its peers" : Ranks(awaited_)));
+                     awaited_.empty() ? "its peers" : DescribeRanks(awaited_)));
   }
   if (lost.empty()) return absl::UnavailableError(absl::StrCat("gloo: ", WithoutPlace(what)));
   return absl::UnavailableError(
-      absl::StrCat("lost contact with ", Ranks(lost), ": ", WithoutPlace(what)));
+      absl::StrCat("lost contact with ", DescribeRanks(lost), ": ", WithoutPlace(what)));
 }
 
 Holdings GlooMesh::Held() const {

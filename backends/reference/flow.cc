@@ -14,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "muster/backends/reference/descriptor.h"
 #include "muster/backends/reference/interrupt.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster::reference {
@@ -70,7 +70,7 @@ std::vector<Flow*> Active(std::vector<Flow>& flows) {
 std::string Peers(const std::vector<Flow*>& flows) {
   std::set<int> peers;
   for (const Flow* flow : flows) peers.insert(flow->peer);
-  return absl::StrCat(peers.size() == 1 ? "rank " : "ranks ", absl::StrJoin(peers, ", "));
+  return DescribeRanks(std::vector<int>(peers.begin(), peers.end()));
 }
 
 }  // namespace

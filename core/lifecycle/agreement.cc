@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "muster/core/lifecycle/json_fields.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -103,14 +104,6 @@ absl::StatusOr<std::string> ResolveBackend(absl::string_view name,
 }
 
 }  // namespace
-
-std::string DescribeRanks(absl::Span<const int> ranks) {
-  if (ranks.size() == 1) return absl::StrCat("rank ", ranks[0]);
-  const bool run =
-      ranks.size() > 3 && ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
-  if (run) return absl::StrCat("ranks ", ranks.front(), " to ", ranks.back());
-  return absl::StrCat("ranks ", absl::StrJoin(ranks, ", "));
-}
 
 std::string Introduction::Encode() const {
   nlohmann::json json = {

@@ -49,9 +49,6 @@ inline constexpr absl::string_view kBackendField = "backend";
 absl::StatusOr<Agreement> Agree(absl::string_view name,
                                 absl::Span<const Introduction> introductions);
 
-// "rank 3", "ranks 0, 1, 4", "ranks 0 to 7".
-std::string DescribeRanks(absl::Span<const int> ranks);
-
 }  // namespace muster
 
 #endif  // MUSTER_CORE_LIFECYCLE_AGREEMENT_H_

@@ -207,13 +207,5 @@ TEST(AgreeTest, AMeetingOfNobodyOrWithoutABackendIsAnErrorAndNoCrash) {
   EXPECT_EQ(Agree("train", introductions).status().code(), absl::StatusCode::kInternal);
 }
 
-TEST(DescribeRanksTest, RunsAreShort) {
-  EXPECT_EQ(DescribeRanks({3}), "rank 3");
-  EXPECT_EQ(DescribeRanks({0, 1, 4}), "ranks 0, 1, 4");
-  EXPECT_EQ(DescribeRanks({0, 1, 2}), "ranks 0, 1, 2");
-  EXPECT_EQ(DescribeRanks({0, 1, 2, 3}), "ranks 0 to 3");
-  EXPECT_EQ(DescribeRanks({0, 1, 2, 4}), "ranks 0, 1, 2, 4");
-}
-
 }  // namespace
 }  // namespace muster

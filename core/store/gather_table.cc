@@ -3,25 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/store/gather_error.h"
 
 namespace muster::store_internal {
-namespace {
-
-// "rank 2", "ranks 2, 3", "ranks 2, 3, 4, 5, 6, 7, 8, 9 and 92 more"
-std::string Ranks(const std::vector<int>& ranks) {
-  constexpr size_t kNamed = 8;
-  if (ranks.size() == 1) return absl::StrCat("rank ", ranks[0]);
-  const size_t named = std::min(ranks.size(), kNamed);
-  std::string text =
-      absl::StrCat("ranks ", absl::StrJoin(ranks.begin(), ranks.begin() + named, ", "));
-  if (ranks.size() > named) absl::StrAppend(&text, " and ", ranks.size() - named, " more");
-  return text;
-}
-
-}  // namespace
-
 absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
                                absl::FunctionRef<Revision()> next_revision, Answer answer) {
   const int rank = contribution.rank;
@@ -109,8 +94,8 @@ void GatherTable::Expire(absl::Time now, Answer answer) {
       if (round->second.contributions.count(rank) == 0) missing.push_back(rank);
     }
     Fail(round,
-         absl::DeadlineExceededError(absl::StrCat(Ranks(missing), " of ", round->second.size,
-                                                  DidNotComeToGather(round->first))),
+         absl::DeadlineExceededError(absl::StrCat(
+             DescribeRanks(missing), " of ", round->second.size, DidNotComeToGather(round->first))),
          answer);
   }
 }
