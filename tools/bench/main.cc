@@ -13,7 +13,6 @@
 #include "absl/log/initialize.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -21,6 +20,7 @@
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/standard_descriptors.h"
+#include "muster/core/platform/users_path.h"
 #include "muster/tools/bench/options.h"
 #include "muster/tools/bench/peers.h"
 #include "muster/tools/bench/report.h"
@@ -37,12 +37,6 @@ constexpr int kUsageError = 2;
 int Fail(int code, const absl::Status& status) {
   std::cerr << "bench: " << status.message() << std::endl;
   return code;
-}
-
-// `bazel run` starts programs elsewhere than where the user is.
-std::string UsersPath(const Environment& environment, const std::string& path) {
-  const std::string folder = environment.Get("BUILD_WORKING_DIRECTORY").value_or("");
-  return folder.empty() || absl::StartsWith(path, "/") ? path : absl::StrCat(folder, "/", path);
 }
 
 // Before minutes of measuring.

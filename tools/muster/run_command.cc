@@ -26,6 +26,7 @@
 #include "muster/core/launch/program.h"
 #include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/users_path.h"
 
 namespace muster {
 namespace {
@@ -117,15 +118,13 @@ class OptionReader {
   size_t next_ = 0;
 };
 
-constexpr char kUsersFolder[] = "BUILD_WORKING_DIRECTORY";
-
 // `bazel run` starts this program in a folder of its own and says where the user is: there is what
 // a relative path means that leads nowhere here. Empty where that is of no concern.
 std::string InUsersFolder(const std::string& program, const Environment& environment) {
-  const std::string folder = environment.Get(kUsersFolder).value_or("");
-  const bool relative = absl::StrContains(program, '/') && !absl::StartsWith(program, "/");
-  if (folder.empty() || !relative || access(program.c_str(), F_OK) == 0) return "";
-  return absl::StrCat(folder, "/", program);
+  std::string path = UsersPath(environment, program);
+  const bool searched = !absl::StrContains(program, '/');
+  if (path == program || searched || access(program.c_str(), F_OK) == 0) return "";
+  return path;
 }
 
 int Run(CommandContext& context) {

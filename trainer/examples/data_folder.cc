@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -13,12 +12,6 @@
 #include "muster/trainer/examples/image_data.h"
 
 namespace muster {
-
-std::string UsersPath(const Environment& environment, const std::string& path) {
-  const std::optional<std::string> folder = environment.Get("BUILD_WORKING_DIRECTORY");
-  if (!folder.has_value() || folder->empty() || absl::StartsWith(path, "/")) return path;
-  return absl::StrCat(*folder, "/", path);
-}
 
 absl::StatusOr<std::string> FindBundledData(const Environment& environment,
                                             const std::string& program) {

@@ -11,10 +11,6 @@
 
 namespace muster {
 
-// `path` as the user who typed it means it: `bazel run` starts programs in a folder of its own and
-// says in BUILD_WORKING_DIRECTORY where the user was.
-std::string UsersPath(const Environment& environment, const std::string& path);
-
 // The folder of Fashion-MNIST among the files that Bazel put beside this program (its runfiles).
 // NotFound: the folders that were tried and what to do.
 absl::StatusOr<std::string> FindBundledData(const Environment& environment,

@@ -18,8 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Environment Nothing() { return Environment(Environment::Variables{}); }
-
 // The real files: 60,000 and 10,000 images.
 TEST(DataFolderTest, FindsTheRealDataThatBazelDeclaresAndItIsSound) {
   const absl::StatusOr<std::string> folder = FindBundledData(Environment::OfProcess(), "none");
@@ -51,13 +49,6 @@ TEST(DataFolderTest, TheMissingFileIsNamed) {
   std::remove(absl::StrCat(folder, "/t10k-labels-idx1-ubyte.gz").c_str());
   EXPECT_THAT(CheckDataFolder(folder).message(),
               HasSubstr("a folder: cannot read t10k-labels-idx1-ubyte.gz"));
-}
-
-TEST(UsersPathTest, RelativePathsAreThoseOfTheUserWhoTypedThem) {
-  const Environment bazel_run(Environment::Variables{{"BUILD_WORKING_DIRECTORY", "/home/me"}});
-  EXPECT_EQ(UsersPath(bazel_run, "out.json"), "/home/me/out.json");
-  EXPECT_EQ(UsersPath(bazel_run, "/tmp/out.json"), "/tmp/out.json");
-  EXPECT_EQ(UsersPath(Nothing(), "out.json"), "out.json");
 }
 
 }  // namespace

@@ -33,6 +33,7 @@
 #include "muster/core/observe/process_holdings.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/standard_descriptors.h"
+#include "muster/core/platform/users_path.h"
 #include "muster/core/rendezvous/world.h"
 #include "muster/trainer/data.h"
 #include "muster/trainer/examples/data_folder.h"
