@@ -128,9 +128,10 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
     absl::Status why = status;
     if (absl::IsDeadlineExceeded(status)) {
       why = DidNotFinish(ticket.label, *this, timeout, status.message());
-    } else if (CertaintyOf(status) == Certainty::kCause) {
-      // This rank's own, and soon everybody's. InvalidArgument is said of what was found before
-      // anything moved, and leaves the group alone; this was not, and does not.
+    } else {
+      // This rank's own, and soon everybody's: a peer must not read "lost contact with" itself.
+      // InvalidArgument is said of what was found before anything moved, and leaves the group
+      // alone; this was not, and does not.
       why = absl::Status(
           absl::IsInvalidArgument(status) ? absl::StatusCode::kFailedPrecondition : status.code(),
           absl::StrCat("rank ", options_.rank, ": ", status.message()));
