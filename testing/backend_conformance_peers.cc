@@ -17,6 +17,8 @@
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
 #include "muster/core/collective/data_type.h"
+#include "muster/core/collective/reduce_op.h"
+#include "muster/core/platform/monotonic_clock.h"
 #include "muster/testing/backend_conformance_tensor.h"
 #include "muster/testing/backend_conformance_world.h"
 
@@ -143,6 +145,107 @@ absl::Status TransfersProgressTogether(World& world) {
   return status.ok() ? world.Finalize() : status;
 }
 
+// The last rank does not call what the others call.
+struct Mismatch {
+  const char* what;
+  Capability needs;
+  absl::Status (*call)(Communicator& comm, bool odd, const OperationOptions& options);
+};
+
+absl::Status ReduceAll(Communicator& comm, DataType dtype, int64_t count, ReduceOp op,
+                       const OperationOptions& options) {
+  Tensor in(dtype, count);
+  Tensor out(dtype, count);
+  return comm.AllReduce(in.buffer(), out.buffer(), op, options);
+}
+
+constexpr Mismatch kMismatches[] = {
+    {"all_reduce of f32 and of i32", Capability::kAllReduce,
+     [](Communicator& comm, bool odd, const OperationOptions& options) {
+       return ReduceAll(comm, odd ? DataType::kI32 : DataType::kF32, 100, ReduceOp::kSum, options);
+     }},
+    {"all_reduce of f32 and of f64", Capability::kAllReduce,
+     [](Communicator& comm, bool odd, const OperationOptions& options) {
+       return ReduceAll(comm, odd ? DataType::kF64 : DataType::kF32, 100, ReduceOp::kSum, options);
+     }},
+    {"all_reduce by sum and by max", Capability::kAllReduce,
+     [](Communicator& comm, bool odd, const OperationOptions& options) {
+       return ReduceAll(comm, DataType::kF32, 100, odd ? ReduceOp::kMax : ReduceOp::kSum, options);
+     }},
+    {"all_reduce of 100 and of 50", Capability::kAllReduce,
+     [](Communicator& comm, bool odd, const OperationOptions& options) {
+       return ReduceAll(comm, DataType::kF32, odd ? 50 : 100, ReduceOp::kSum, options);
+     }},
+    {"broadcast of 100 and of 200", Capability::kBroadcast,
+     [](Communicator& comm, bool odd, const OperationOptions& options) {
+       Tensor tensor(DataType::kF32, odd ? 200 : 100);
+       return comm.Broadcast(tensor.buffer(), 0, options);
+     }},
+    {"reduce to rank 0 and to rank 1", Capability::kReduce,
+     [](Communicator& comm, bool odd, const OperationOptions& options) {
+       Tensor in(DataType::kF32, 100);
+       Tensor out(DataType::kF32, 100);
+       return comm.Reduce(in.buffer(), out.buffer(), ReduceOp::kSum, odd ? 1 : 0, options);
+     }},
+};
+
+// A message of 100 elements for 200, and the other way round.
+absl::Status SendMismatched(World& w, int rank, int64_t sent, int64_t received,
+                            const OperationOptions& options) {
+  Tensor tensor(DataType::kF32, rank == 0 ? sent : received);
+  if (rank == 0) return w.comm(0).Send(tensor.buffer(), 1, options);
+  return rank == 1 ? w.comm(1).Receive(tensor.buffer(), 0, options) : absl::OkStatus();
+}
+
+// One generation in which `body` goes wrong, on every rank that `concerned` names.
+absl::Status ExpectAllFail(World& world, const std::string& what,
+                           std::function<bool(int rank)> concerned,
+                           std::function<absl::Status(World&, int, const OperationOptions&)> body) {
+  absl::Status status = world.Connect();
+  if (!status.ok()) return status;
+  return world.Each(
+      [what, concerned = std::move(concerned), body = std::move(body)](World& w, int rank) {
+        // A backend that finds out by its deadline alone keeps this promise, too.
+        OperationOptions options;
+        options.deadline = MonotonicNow() + w.bound();
+        const absl::Status result = body(w, rank, options);
+        if (!result.ok() || !concerned(rank)) return absl::OkStatus();
+        return Broken(what, " by different ranks succeeded");
+      });
+}
+
+absl::Status MismatchedCallsAreAnError(World& world) {
+  if (absl::Status skip = world.NeedRanks(2); !skip.ok()) return skip;
+  bool checked = false;
+  for (const Mismatch& mismatch : kMismatches) {
+    if (!world.Has(mismatch.needs)) continue;
+    checked = true;
+    // Of a broadcast a rank in the middle may have what it should.
+    const bool all = mismatch.needs != Capability::kBroadcast;
+    const int last = world.size() - 1;
+    absl::Status status = ExpectAllFail(
+        world, mismatch.what, [all, last](int rank) { return all || rank == last; },
+        [call = mismatch.call](World& w, int rank, const OperationOptions& options) {
+          return call(w.comm(rank), rank + 1 == w.size(), options);
+        });
+    if (!status.ok()) return status;
+  }
+  if (world.Has(Capability::kSendReceive)) {
+    checked = true;
+    for (const auto& [sent, received] : {std::pair{100, 200}, std::pair{200, 100}}) {
+      absl::Status status = ExpectAllFail(
+          world, absl::StrCat("a send of ", sent, " and a receive of ", received),
+          [](int rank) { return rank == 1; },
+          [sent = sent, received = received](World& w, int rank, const OperationOptions& options) {
+            return SendMismatched(w, rank, sent, received, options);
+          });
+      if (!status.ok()) return status;
+    }
+  }
+  return checked ? absl::OkStatus()
+                 : NothingToCheck("no operation that ranks can call differently");
+}
+
 // Splits by `color` and reversed ranks, and checks who is who by what the new one gathers.
 absl::Status SplitOnce(World& w, int rank, const std::function<int(int)>& color) {
   std::vector<int32_t> expected;  // the ranks of our color, the highest first
@@ -204,6 +307,8 @@ absl::Span<const ConformanceCheck> PeerChecks() {
       {"SendMeetsReceive", [](const ConformanceTarget& t) { return RunCheck(t, SendAndReceive); }},
       {"TransfersProgressTogether",
        [](const ConformanceTarget& t) { return RunCheck(t, TransfersProgressTogether); }},
+      {"MismatchedCallsAreAnErrorOnEveryRank",
+       [](const ConformanceTarget& t) { return RunCheck(t, MismatchedCallsAreAnError); }},
       {"SplitMakesCommunicators",
        [](const ConformanceTarget& t) { return RunCheck(t, SplitMakesCommunicators); }},
   };

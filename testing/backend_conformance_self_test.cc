@@ -74,6 +74,8 @@ enum class Bug {
   kMissesRanksWithoutAName,
   kMultipliesWithSaturation,
   kHeldWaitsForTheOperation,
+  kReducesWhateverIsThere,
+  kCutsOffWhatIsTooLong,
 };
 
 // What the communicators of one broken backend share.
@@ -109,6 +111,7 @@ class BrokenCommunicator : public Communicator {
     absl::MutexLockMaybe lock(Is(Bug::kHeldWaitsForTheOperation) ? &operation_mutex_ : nullptr);
     if (Is(Bug::kWorksAfterFinalize) && finalized_) return absl::OkStatus();
     if (Is(Bug::kSucceedsWithoutItsPeers)) return absl::OkStatus();
+    if (Is(Bug::kReducesWhateverIsThere)) return right_->Barrier(options);
     if (Is(Bug::kRoundsHalvesAtEachStep) && out.dtype == DataType::kBF16 && out.count == 1) {
       std::vector<BFloat16> all(static_cast<size_t>(size_));
       absl::Status status = right_->AllGather(in, Buffer::Of(absl::MakeSpan(all)), options);
@@ -189,7 +192,8 @@ class BrokenCommunicator : public Communicator {
     return right_->Send(buffer, peer, options);
   }
   absl::Status Receive(Buffer buffer, int peer, const OperationOptions& options) override {
-    return right_->Receive(buffer, peer, options);
+    if (!Is(Bug::kCutsOffWhatIsTooLong)) return right_->Receive(buffer, peer, options);
+    return right_->Receive(buffer.Slice(0, std::min<int64_t>(buffer.count, 100)), peer, options);
   }
   absl::Status Transfer(absl::Span<const PeerTransfer> transfers,
                         const OperationOptions& options) override {
@@ -327,6 +331,10 @@ constexpr Planted kPlanted[] = {
     {Bug::kBarrierDoesNotWait, "BarrierWaitsForEveryRank", "left barrier"},
     {Bug::kWritesAfterItReturned, "BuffersAreTheCallersAfterwards", "was written to after"},
     {Bug::kTransfersOneAfterTheOther, "TransfersProgressTogether", "transfer"},
+    {Bug::kReducesWhateverIsThere, "MismatchedCallsAreAnErrorOnEveryRank",
+     "all_reduce of f32 and of i32 by different ranks succeeded"},
+    {Bug::kCutsOffWhatIsTooLong, "MismatchedCallsAreAnErrorOnEveryRank",
+     "a send of 100 and a receive of 200 by different ranks succeeded"},
     {Bug::kSplitIgnoresTheKey, "SplitMakesCommunicators", "after split the ranks were"},
     {Bug::kMissesRanksWithoutAName, "AMissingRankIsNamedAtTheDeadline", "names rank 2"},
     {Bug::kHeldWaitsForTheOperation, "HeldWaitsForNobody", "Held() waits for an operation"},

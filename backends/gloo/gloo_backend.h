@@ -15,6 +15,10 @@
 // rounded once. The others are plain exchanges over gloo's transport. How it connects, ends and
 // counts what it holds is ours (gloo_mesh.h), by way of the patches in third_party/gloo/patches.
 //
+// Ranks that call different operations: their messages do not meet (but for one pair of calls in
+// 2^32, by chance), and ranks that have waited for half a second compare their calls
+// (gloo_calls.h).
+//
 // A communicator has one thread (gloo's event loop) and a connection to each other rank. The
 // traffic is neither encrypted nor authenticated: whoever reaches the ports on `bind_address` can
 // disturb it.

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -34,8 +35,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "gloo/common/error.h"
 #include "gloo/context.h"
 #include "gtest/gtest.h"
+#include "muster/backends/gloo/gloo_calls.h"
+#include "muster/backends/gloo/gloo_exchange.h"
+#include "muster/backends/gloo/gloo_mesh.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
@@ -139,9 +144,12 @@ class GlooBackendTest : public ::testing::Test {
     context.store = store;
     context.deadline = Later();
     context.cancellation = cancellation;
+    return Connect(context);
+  }
+  virtual absl::Status Connect(const ConnectContext& context) {
     absl::StatusOr<std::unique_ptr<Communicator>> made = backend_.Connect(context);
     if (!made.ok()) return made.status();
-    comms_[static_cast<size_t>(rank)] = *std::move(made);
+    comms_[static_cast<size_t>(context.rank)] = *std::move(made);
     return absl::OkStatus();
   }
   void ConnectBoth() { ConnectAll(2); }
@@ -208,43 +216,6 @@ TEST_F(GlooBackendTest, WritesToAPeerThatIsGoneRaiseNoSignal) {
   }
   sender->join();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-}
-
-// It is found on gloo's thread: the exception ended the process.
-TEST_F(GlooBackendTest, APeerThatSendsMoreThanWasAskedForEndsTheOperation) {
-  ConnectBoth();
-  std::vector<float> more(100);
-  std::vector<float> less(50);
-  absl::Status sent;
-  std::thread sender(
-      [&] { sent = comms_[1]->Send(Buffer::Of(absl::MakeSpan(more)), 0, Until(Later())); });
-  const absl::Status received =
-      comms_[0]->Receive(Buffer::Of(absl::MakeSpan(less)), 1, Until(Later()));
-  EXPECT_TRUE(absl::IsUnavailable(received)) << received;
-  EXPECT_TRUE(absl::StrContains(received.message(), "mismatch")) << received;
-  sender.join();
-}
-
-// What cuts the connections then gets the lock of the one that fails, or waits for it. gloo's
-// thread waited for that lock, too, and whoever had it for gloo's thread.
-TEST_F(GlooBackendTest, AnAbortWhileAConnectionFailsHoldsUpNobody) {
-  ConnectBoth();
-  std::vector<float> more(100);
-  std::vector<float> less(50);
-  StopAtCatch stop(last_loop_);
-  std::thread sender(
-      [&] { comms_[0]->Send(Buffer::Of(absl::MakeSpan(more)), 1, Until(Later())).IgnoreError(); });
-  std::thread receiver([&] {
-    EXPECT_FALSE(comms_[1]->Receive(Buffer::Of(absl::MakeSpan(less)), 0, Until(Later())).ok());
-  });
-  stop.stopped.WaitForNotification();  // with the mismatch
-  ObservedThread aborter([&] { comms_[1]->Abort(absl::AbortedError("enough")); });
-  EXPECT_TRUE(aborter.AwaitAsleep(Later()));
-  stop.go_on.Notify();
-  aborter.join();
-  receiver.join();
-  comms_[0]->Abort(absl::AbortedError("enough"));
-  sender.join();
 }
 
 // Each connection waits for a turn of gloo's thread when it is cut: that stands still here.
@@ -471,6 +442,63 @@ TEST_F(GlooBackendTest, SaysWhatItDoesNotDo) {
   EXPECT_EQ(backend_.Check(Device::Cuda(1), {}),
             absl::InvalidArgumentError("the backend \"gloo\" works on cpu, not on cuda:1"));
   EXPECT_TRUE(BackendRegistry::Global().Find("gloo").ok());
+}
+
+// Without the communicators, which give messages that do not fit different slots.
+class GlooMeshTest : public GlooBackendTest {
+ protected:
+  absl::Status Connect(const ConnectContext& context) override {
+    absl::StatusOr<std::unique_ptr<GlooMesh>> made = GlooMesh::Connect(context);
+    if (!made.ok()) return made.status();
+    meshes_[static_cast<size_t>(context.rank)] = *std::move(made);
+    return absl::OkStatus();
+  }
+  // Rank 0 sends twice as much as rank 1 takes. What rank 1 says of it.
+  absl::Status Overflow() {
+    uint64_t more[2] = {};
+    uint64_t less = 0;
+    std::thread sender([&] {
+      EXPECT_THROW(GlooExchange(*meshes_[0], {{1, kSlot, more, sizeof(more)}},
+                                {{1, kSlot, more, sizeof(more)}}),
+                   ::gloo::IoException);
+    });
+    absl::Status status;
+    try {
+      GlooExchange(*meshes_[1], {}, {{0, kSlot, &less, sizeof(less)}});
+    } catch (const std::exception& e) {
+      status = meshes_[1]->Explain(e.what(), Later());
+    }
+    meshes_[1]->Cut();
+    sender.join();
+    return status;
+  }
+
+  static constexpr uint64_t kSlot = 7;
+  std::unique_ptr<GlooMesh> meshes_[2];
+};
+
+// It is found on gloo's thread: the exception ended the process.
+TEST_F(GlooMeshTest, APeerThatSendsMoreThanWasAskedForIsNoLostPeer) {
+  ConnectBoth();
+  meshes_[1]->calls().Begin({GlooCall::Kind::kBroadcast, DataType::kI64, ReduceOp::kSum, 0, 1});
+  EXPECT_EQ(Overflow(),
+            absl::FailedPreconditionError(
+                "the ranks called operations that do not fit: rank 1 called broadcast of i64[1] "
+                "from rank 0, and a peer sent more bytes than that takes"));
+}
+
+// What cuts the connections then gets the lock of the one that fails, or waits for it. gloo's
+// thread waited for that lock, too, and whoever had it for gloo's thread.
+TEST_F(GlooMeshTest, ACutWhileAConnectionFailsHoldsUpNobody) {
+  ConnectBoth();
+  StopAtCatch stop(last_loop_);
+  std::thread ranks([&] { EXPECT_FALSE(Overflow().ok()); });
+  stop.stopped.WaitForNotification();  // with the mismatch
+  ObservedThread cutter([&] { meshes_[1]->Cut(); });
+  EXPECT_TRUE(cutter.AwaitAsleep(Later()));
+  stop.go_on.Notify();
+  cutter.join();
+  ranks.join();
 }
 
 // Otherwise the linker takes the gloo of libtorch for ours, without a word.

@@ -5,7 +5,6 @@
 #include <exception>
 #include <memory>
 #include <new>
-#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -20,8 +19,8 @@
 #include "gloo/allreduce.h"
 #include "gloo/barrier.h"
 #include "gloo/broadcast.h"
-#include "gloo/common/error.h"
-#include "gloo/transport/unbound_buffer.h"
+#include "muster/backends/gloo/gloo_calls.h"
+#include "muster/backends/gloo/gloo_exchange.h"
 #include "muster/backends/gloo/gloo_mesh.h"
 #include "muster/backends/gloo/gloo_options.h"
 #include "muster/core/collective/buffer.h"
@@ -34,66 +33,16 @@
 namespace muster {
 namespace {
 
-// Bytes that go to or come from one peer.
-struct Piece {
-  int peer;
-  void* data;  // only read when it is sent
-  int64_t bytes;
-};
+using Kind = GlooCall::Kind;
 
-Piece PieceOf(int peer, const ConstBuffer& buffer) {
-  return {peer, const_cast<void*>(buffer.data), buffer.bytes()};
-}
-
-// Which messages belong together on a connection: above all that gloo's collectives use.
+// Above all slots that gloo's collectives use.
 constexpr uint64_t kCollectiveSlot = uint64_t{0x71} << 56;
 constexpr uint64_t kPeerSlot = uint64_t{0x72} << 56;
 
-template <class Wait>
-bool Done(const Wait& wait) {
-  try {
-    wait();
-    return true;
-  } catch (const ::gloo::IoException&) {
-    return false;
-  }
-}
-
-// All pieces move together. Those of one peer and direction meet in their order.
-void Exchange(GlooMesh& mesh, uint64_t slot, const std::vector<Piece>& sends,
-              const std::vector<Piece>& receives) {
-  using ::gloo::transport::UnboundBuffer;
-  // On every way out a buffer's destructor waits until gloo's thread has let go of it.
-  std::vector<std::unique_ptr<UnboundBuffer>> receiving;
-  std::vector<std::unique_ptr<UnboundBuffer>> sending;
-  for (const Piece& piece : receives) {
-    receiving.push_back(
-        mesh.context()->createUnboundBuffer(piece.data, static_cast<size_t>(piece.bytes)));
-    receiving.back()->recv(piece.peer, slot);
-  }
-  for (const Piece& piece : sends) {
-    sending.push_back(
-        mesh.context()->createUnboundBuffer(piece.data, static_cast<size_t>(piece.bytes)));
-    sending.back()->send(piece.peer, slot);
-  }
-  size_t received = 0;
-  size_t sent = 0;
-  try {
-    for (; received < receiving.size(); ++received) receiving[received]->waitRecv();
-    for (; sent < sending.size(); ++sent) sending[sent]->waitSend();
-  } catch (const ::gloo::IoException&) {
-    if (!mesh.overdue()) throw;
-    // From here on a wait ends at once: it tells what had come in time.
-    std::set<int> awaited;
-    for (; received < receiving.size(); ++received) {
-      if (!Done([&] { receiving[received]->waitRecv(); })) awaited.insert(receives[received].peer);
-    }
-    for (; sent < sending.size(); ++sent) {
-      if (!Done([&] { sending[sent]->waitSend(); })) awaited.insert(sends[sent].peer);
-    }
-    mesh.SetAwaited({awaited.begin(), awaited.end()});
-    throw;
-  }
+// Of the collective that has begun.
+GlooPiece Piece(GlooMesh& mesh, int peer, const ConstBuffer& buffer) {
+  return {peer, kCollectiveSlot | mesh.calls().Slot(buffer.bytes()), const_cast<void*>(buffer.data),
+          buffer.bytes()};
 }
 
 int64_t BytesOf(absl::Span<const PeerTransfer> transfers) {
@@ -119,9 +68,10 @@ bool IsHalf(DataType dtype) { return dtype == DataType::kF16 || dtype == DataTyp
 
 // T is any type of the size of an element: gloo wants to know no more.
 template <class T>
-void GlooAllReduce(GlooMesh& mesh, const GlooOptions& options, const ConstBuffer& in,
+void GlooAllReduce(GlooMesh& mesh, uint32_t tag, const GlooOptions& options, const ConstBuffer& in,
                    const Buffer& out, ReduceOp op) {
   ::gloo::AllreduceOptions all_reduce(mesh.context());
+  all_reduce.setTag(tag);
   const size_t count = static_cast<size_t>(out.count);
   if (in.data != out.data) {
     all_reduce.setInput(static_cast<T*>(const_cast<void*>(in.data)), count);
@@ -138,6 +88,14 @@ void GlooAllReduce(GlooMesh& mesh, const GlooOptions& options, const ConstBuffer
         ReduceInto(result, b, static_cast<int64_t>(n), dtype, op);
       });
   ::gloo::allreduce(all_reduce);
+}
+
+// Also in the place of a collective that moves nothing: its ranks are to find out that another one
+// moves something.
+void GlooBarrier(GlooMesh& mesh, uint32_t tag) {
+  ::gloo::BarrierOptions barrier(mesh.context());
+  barrier.setTag(tag);
+  ::gloo::barrier(barrier);
 }
 
 }  // namespace
@@ -277,27 +235,27 @@ Holdings GlooCommunicator::Held() const {
 
 // --- gloo's collectives
 
-void GlooCommunicator::AllReduceOn(GlooMesh& mesh, const ConstBuffer& in, const Buffer& out,
-                                   ReduceOp op) {
-  if (out.count == 0) return;
+void GlooCommunicator::AllReduceOn(GlooMesh& mesh, uint32_t tag, const ConstBuffer& in,
+                                   const Buffer& out, ReduceOp op) {
+  if (out.count == 0) return GlooBarrier(mesh, tag);
   if (IsHalf(out.dtype)) {
     // Widened once, so that no step on the way around the ring rounds.
     std::vector<float> wide(static_cast<size_t>(out.count));
     Widen(in.data, in.count, in.dtype, wide.data());
     const Buffer both = Buffer::Of(absl::MakeSpan(wide));
-    AllReduceOn(mesh, both, both, op);
+    AllReduceOn(mesh, tag, both, both, op);
     Narrow(wide.data(), out.count, out.dtype, out.data);
     return;
   }
   switch (SizeOf(out.dtype)) {
     case 1:
-      GlooAllReduce<uint8_t>(mesh, options_, in, out, op);
+      GlooAllReduce<uint8_t>(mesh, tag, options_, in, out, op);
       break;
     case 4:
-      GlooAllReduce<uint32_t>(mesh, options_, in, out, op);
+      GlooAllReduce<uint32_t>(mesh, tag, options_, in, out, op);
       break;
     default:
-      GlooAllReduce<uint64_t>(mesh, options_, in, out, op);
+      GlooAllReduce<uint64_t>(mesh, tag, options_, in, out, op);
   }
   if (op == ReduceOp::kAverage) DivideBy(out.data, out.count, out.dtype, size_);
 }
@@ -306,7 +264,10 @@ absl::Status GlooCommunicator::AllReduce(ConstBuffer in, Buffer out, ReduceOp op
                                          const OperationOptions& options) {
   return Operation(
       options.deadline, out.bytes(), [&] { Copy(in, out); },
-      [&](GlooMesh& mesh) { AllReduceOn(mesh, in, out, op); });
+      [&](GlooMesh& mesh) {
+        const uint32_t tag = mesh.calls().Begin({Kind::kAllReduce, out.dtype, op, -1, out.count});
+        AllReduceOn(mesh, tag, in, out, op);
+      });
 }
 
 absl::Status GlooCommunicator::Reduce(ConstBuffer in, Buffer out, ReduceOp op, int root,
@@ -314,9 +275,10 @@ absl::Status GlooCommunicator::Reduce(ConstBuffer in, Buffer out, ReduceOp op, i
   return Operation(
       options.deadline, in.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
-        if (rank_ == root) return AllReduceOn(mesh, in, out, op);
+        const uint32_t tag = mesh.calls().Begin({Kind::kReduce, in.dtype, op, root, in.count});
+        if (rank_ == root) return AllReduceOn(mesh, tag, in, out, op);
         std::vector<char> scratch(static_cast<size_t>(in.bytes()));
-        AllReduceOn(mesh, in, Buffer{scratch.data(), in.count, in.dtype, in.device}, op);
+        AllReduceOn(mesh, tag, in, Buffer{scratch.data(), in.count, in.dtype, in.device}, op);
       });
 }
 
@@ -324,8 +286,11 @@ absl::Status GlooCommunicator::Broadcast(Buffer buffer, int root, const Operatio
   return Operation(
       options.deadline, buffer.bytes(), [] {},
       [&](GlooMesh& mesh) {
-        if (buffer.count == 0) return;
+        const uint32_t tag = mesh.calls().Begin(
+            {Kind::kBroadcast, buffer.dtype, ReduceOp::kSum, root, buffer.count});
+        if (buffer.count == 0) return GlooBarrier(mesh, tag);
         ::gloo::BroadcastOptions broadcast(mesh.context());
+        broadcast.setTag(tag);
         broadcast.setOutput(static_cast<char*>(buffer.data), static_cast<size_t>(buffer.bytes()));
         broadcast.setRoot(root);
         ::gloo::broadcast(broadcast);
@@ -337,8 +302,11 @@ absl::Status GlooCommunicator::AllGather(ConstBuffer in, Buffer out,
   return Operation(
       options.deadline, out.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
-        if (out.count == 0) return;
+        const uint32_t tag =
+            mesh.calls().Begin({Kind::kAllGather, in.dtype, ReduceOp::kSum, -1, in.count});
+        if (out.count == 0) return GlooBarrier(mesh, tag);
         ::gloo::AllgatherOptions all_gather(mesh.context());
+        all_gather.setTag(tag);
         if (in.data != out.Slice(rank_ * in.count, in.count).data) {
           all_gather.setInput(static_cast<char*>(const_cast<void*>(in.data)),
                               static_cast<size_t>(in.bytes()));
@@ -351,10 +319,7 @@ absl::Status GlooCommunicator::AllGather(ConstBuffer in, Buffer out,
 absl::Status GlooCommunicator::Barrier(const OperationOptions& options) {
   return Operation(
       options.deadline, 0, [] {},
-      [](GlooMesh& mesh) {
-        ::gloo::BarrierOptions barrier(mesh.context());
-        ::gloo::barrier(barrier);
-      });
+      [](GlooMesh& mesh) { GlooBarrier(mesh, mesh.calls().Begin({})); });
 }
 
 // --- Exchanges over gloo's transport
@@ -366,18 +331,20 @@ absl::Status GlooCommunicator::ReduceScatter(ConstBuffer in, Buffer out, ReduceO
   return Operation(
       options.deadline, in.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
+        mesh.calls().Begin({Kind::kReduceScatter, in.dtype, op, -1, in.count});
         const size_t slice = static_cast<size_t>(out.bytes());
         // new char[] is aligned for every type, and so are slices: they are whole elements.
         std::vector<std::unique_ptr<char[]>> received(static_cast<size_t>(size_));
-        std::vector<Piece> sends;
-        std::vector<Piece> receives;
+        std::vector<GlooPiece> sends;
+        std::vector<GlooPiece> receives;
         for (int peer = 0; peer < size_; ++peer) {
           if (peer == rank_) continue;
           received[static_cast<size_t>(peer)].reset(new char[slice]);
-          sends.push_back(PieceOf(peer, in.Slice(peer * out.count, out.count)));
-          receives.push_back({peer, received[static_cast<size_t>(peer)].get(), out.bytes()});
+          sends.push_back(Piece(mesh, peer, in.Slice(peer * out.count, out.count)));
+          const Buffer place{received[static_cast<size_t>(peer)].get(), out.count, out.dtype};
+          receives.push_back(Piece(mesh, peer, place));
         }
-        Exchange(mesh, kCollectiveSlot, sends, receives);
+        GlooExchange(mesh, sends, receives);
         Accumulator accumulator(out.count, out.dtype, op);
         for (int rank = 0; rank < size_; ++rank) {
           accumulator.Add(rank == rank_ ? in.Slice(rank * out.count, out.count).data
@@ -392,17 +359,18 @@ absl::Status GlooCommunicator::Gather(ConstBuffer in, Buffer out, int root,
   return Operation(
       options.deadline, in.bytes() * (rank_ == root ? size_ : 1), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
-        if (rank_ != root) return Exchange(mesh, kCollectiveSlot, {PieceOf(root, in)}, {});
-        std::vector<Piece> receives;
+        mesh.calls().Begin({Kind::kGather, in.dtype, ReduceOp::kSum, root, in.count});
+        if (rank_ != root) return GlooExchange(mesh, {Piece(mesh, root, in)}, {});
+        std::vector<GlooPiece> receives;
         for (int peer = 0; peer < size_; ++peer) {
           const Buffer slice = out.Slice(peer * in.count, in.count);
           if (peer == rank_) {
             Copy(in, slice);
           } else {
-            receives.push_back(PieceOf(peer, slice));
+            receives.push_back(Piece(mesh, peer, slice));
           }
         }
-        Exchange(mesh, kCollectiveSlot, {}, receives);
+        GlooExchange(mesh, {}, receives);
       });
 }
 
@@ -411,24 +379,30 @@ absl::Status GlooCommunicator::Scatter(ConstBuffer in, Buffer out, int root,
   return Operation(
       options.deadline, out.bytes() * (rank_ == root ? size_ : 1), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
-        if (rank_ != root) return Exchange(mesh, kCollectiveSlot, {}, {PieceOf(root, out)});
-        std::vector<Piece> sends;
+        mesh.calls().Begin({Kind::kScatter, out.dtype, ReduceOp::kSum, root, out.count});
+        if (rank_ != root) return GlooExchange(mesh, {}, {Piece(mesh, root, out)});
+        std::vector<GlooPiece> sends;
         for (int peer = 0; peer < size_; ++peer) {
           const ConstBuffer slice = in.Slice(peer * out.count, out.count);
           if (peer == rank_) {
             Copy(slice, out);
           } else {
-            sends.push_back(PieceOf(peer, slice));
+            sends.push_back(Piece(mesh, peer, slice));
           }
         }
-        Exchange(mesh, kCollectiveSlot, sends, {});
+        GlooExchange(mesh, sends, {});
       });
 }
 
 absl::Status GlooCommunicator::AllToAll(ConstBuffer in, Buffer out,
                                         const OperationOptions& options) {
-  const std::vector<int64_t> counts(static_cast<size_t>(size_), in.count / size_);
-  return AllToAllV(in, counts, out, counts, options);
+  return Operation(
+      options.deadline, in.bytes() + out.bytes(), [&] { Copy(in, out); },
+      [&](GlooMesh& mesh) {
+        mesh.calls().Begin({Kind::kAllToAll, in.dtype, ReduceOp::kSum, -1, in.count});
+        const std::vector<int64_t> counts(static_cast<size_t>(size_), in.count / size_);
+        AllToAllOn(mesh, in, counts, out, counts);
+      });
 }
 
 absl::Status GlooCommunicator::AllToAllV(ConstBuffer in, absl::Span<const int64_t> in_counts,
@@ -437,36 +411,40 @@ absl::Status GlooCommunicator::AllToAllV(ConstBuffer in, absl::Span<const int64_
   return Operation(
       options.deadline, in.bytes() + out.bytes(), [&] { Copy(in, out); },
       [&](GlooMesh& mesh) {
-        std::vector<Piece> sends;
-        std::vector<Piece> receives;
-        int64_t sent = 0;
-        int64_t received = 0;
-        for (int peer = 0; peer < size_; ++peer) {
-          const ConstBuffer from = in.Slice(sent, in_counts[static_cast<size_t>(peer)]);
-          const Buffer to = out.Slice(received, out_counts[static_cast<size_t>(peer)]);
-          sent += from.count;
-          received += to.count;
-          if (peer == rank_) {
-            Copy(from, to);
-            continue;
-          }
-          sends.push_back(PieceOf(peer, from));
-          receives.push_back(PieceOf(peer, to));
-        }
-        Exchange(mesh, kCollectiveSlot, sends, receives);
+        mesh.calls().BeginAllToAllV(in.dtype, in_counts, out_counts);
+        AllToAllOn(mesh, in, in_counts, out, out_counts);
       });
 }
 
+void GlooCommunicator::AllToAllOn(GlooMesh& mesh, const ConstBuffer& in,
+                                  absl::Span<const int64_t> in_counts, const Buffer& out,
+                                  absl::Span<const int64_t> out_counts) {
+  std::vector<GlooPiece> sends;
+  std::vector<GlooPiece> receives;
+  int64_t sent = 0;
+  int64_t received = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    const ConstBuffer from = in.Slice(sent, in_counts[static_cast<size_t>(peer)]);
+    const Buffer to = out.Slice(received, out_counts[static_cast<size_t>(peer)]);
+    sent += from.count;
+    received += to.count;
+    if (peer == rank_) {
+      Copy(from, to);
+      continue;
+    }
+    sends.push_back(Piece(mesh, peer, from));
+    receives.push_back(Piece(mesh, peer, to));
+  }
+  GlooExchange(mesh, sends, receives);
+}
+
 absl::Status GlooCommunicator::Send(ConstBuffer buffer, int peer, const OperationOptions& options) {
-  return Operation(
-      options.deadline, buffer.bytes(), [] {},
-      [&](GlooMesh& mesh) { Exchange(mesh, kPeerSlot, {PieceOf(peer, buffer)}, {}); });
+  const Buffer only_read{const_cast<void*>(buffer.data), buffer.count, buffer.dtype, buffer.device};
+  return Transfer({{PeerTransfer::Kind::kSend, peer, only_read}}, options);
 }
 
 absl::Status GlooCommunicator::Receive(Buffer buffer, int peer, const OperationOptions& options) {
-  return Operation(
-      options.deadline, buffer.bytes(), [] {},
-      [&](GlooMesh& mesh) { Exchange(mesh, kPeerSlot, {}, {PieceOf(peer, buffer)}); });
+  return Transfer({{PeerTransfer::Kind::kReceive, peer, buffer}}, options);
 }
 
 absl::Status GlooCommunicator::Transfer(absl::Span<const PeerTransfer> transfers,
@@ -474,14 +452,19 @@ absl::Status GlooCommunicator::Transfer(absl::Span<const PeerTransfer> transfers
   return Operation(
       options.deadline, BytesOf(transfers), [] {},
       [&](GlooMesh& mesh) {
-        std::vector<Piece> sends;
-        std::vector<Piece> receives;
+        mesh.calls().BeginTransfer();
+        std::vector<GlooPiece> sends;
+        std::vector<GlooPiece> receives;
         for (const PeerTransfer& transfer : transfers) {
-          std::vector<Piece>& pieces =
-              transfer.kind == PeerTransfer::Kind::kSend ? sends : receives;
-          pieces.push_back(PieceOf(transfer.peer, transfer.buffer));
+          const bool sent = transfer.kind == PeerTransfer::Kind::kSend;
+          const uint64_t step =
+              mesh.calls().Step(sent ? Kind::kSend : Kind::kReceive, transfer.peer,
+                                transfer.buffer.dtype, transfer.buffer.count);
+          (sent ? sends : receives)
+              .push_back(
+                  {transfer.peer, kPeerSlot | step, transfer.buffer.data, transfer.buffer.bytes()});
         }
-        Exchange(mesh, kPeerSlot, sends, receives);
+        GlooExchange(mesh, sends, receives);
       });
 }
 

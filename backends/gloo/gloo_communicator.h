@@ -59,7 +59,10 @@ class GlooCommunicator : public Communicator {
   // Ends one use of the mesh. The last one after the end gives it back, on its own thread.
   void EndUse();
 
-  void AllReduceOn(GlooMesh& mesh, const ConstBuffer& in, const Buffer& out, ReduceOp op);
+  void AllReduceOn(GlooMesh& mesh, uint32_t tag, const ConstBuffer& in, const Buffer& out,
+                   ReduceOp op);
+  void AllToAllOn(GlooMesh& mesh, const ConstBuffer& in, absl::Span<const int64_t> in_counts,
+                  const Buffer& out, absl::Span<const int64_t> out_counts);
 
   const int rank_;
   const int size_;

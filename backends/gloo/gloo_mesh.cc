@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -13,15 +14,18 @@
 #include "absl/log/log.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "gloo/common/error.h"
 #include "gloo/context.h"
 #include "gloo/transport/tcp/attr.h"
 #include "gloo/transport/tcp/context.h"
 #include "gloo/transport/tcp/device.h"
 #include "gloo/transport/tcp/pair.h"
+#include "muster/backends/gloo/gloo_calls.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/communicator.h"
 #include "muster/core/platform/cancellation.h"
@@ -35,6 +39,11 @@ namespace {
 // gloo's own timeouts bound each wait; ours, the deadline, bounds all together. So gloo's is far
 // away.
 constexpr std::chrono::hours kNoTimeout(24 * 365);
+
+// When an operation that waits first looks around, and how often from then on. Long enough that
+// ranks in step never do; half the time that it has at most.
+constexpr std::chrono::milliseconds kFirstLook(500);
+constexpr std::chrono::milliseconds kNextLook(100);
 
 // "[.../gloo/transport/tcp/pair.cc:598] Connection closed by peer ..." without the place in gloo.
 absl::string_view WithoutPlace(absl::string_view what) {
@@ -116,6 +125,9 @@ void GlooMesh::Open(const std::string& bind_address) {
   transport_ = std::static_pointer_cast<::gloo::transport::tcp::Context>(
       device_->createContext(rank_, size_));
   transport_->setTimeout(kNoTimeout);
+  transport_->setNoteHandler(
+      [this](int peer, const GlooCall::Note& note) { calls_.Heard(peer, note); });
+  transport_->setLongWait([this] { return LookAround(); });
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) transport_->createPair(peer);
   }
@@ -153,12 +165,32 @@ int GlooMesh::DescriptorOf(int peer) const {
 
 void GlooMesh::SetDeadline(absl::Time deadline) {
   awaited_.clear();
+  told_ = false;
   deadline_ = deadline;
   const auto now = std::chrono::steady_clock::now();
   const absl::Duration left = deadline - MonotonicNow();
   transport_->setDeadline(left > absl::FromChrono(kNoTimeout)
                               ? std::chrono::steady_clock::time_point::max()
                               : now + absl::ToChronoNanoseconds(left));
+  transport_->setLongWaitAt(
+      now + absl::ToChronoNanoseconds(std::min(absl::FromChrono(kFirstLook), left / 2)));
+}
+
+std::chrono::steady_clock::time_point GlooMesh::LookAround() {
+  if (!told_) {
+    told_ = true;
+    for (const auto& [peer, note] : calls_.ToTell()) {
+      try {
+        static_cast<::gloo::transport::tcp::Pair*>(transport_->getPair(peer).get())->sendNote(note);
+      } catch (const ::gloo::IoException&) {
+        // A connection that has ended: what waits for it finds out, and what does not need not.
+      }
+    }
+  }
+  if (absl::Status verdict = calls_.Verdict(); !verdict.ok()) {
+    throw ::gloo::IoException(std::string(verdict.message()));
+  }
+  return std::chrono::steady_clock::now() + kNextLook;
 }
 
 void GlooMesh::Cut() noexcept {
@@ -180,7 +212,15 @@ void GlooMesh::Cut() noexcept {
 
 bool GlooMesh::overdue() const { return MonotonicNow() >= deadline_; }
 
-absl::Status GlooMesh::Explain(const std::string& what, absl::Time deadline) const {
+absl::Status GlooMesh::Explain(const std::string& what, absl::Time deadline) {
+  // First: whoever found out before us has cut the connections.
+  if (absl::Status verdict = calls_.Verdict(); !verdict.ok()) return verdict;
+  // What gloo says when more bytes come than there is room for.
+  if (absl::StrContains(what, "distributed collective mismatch")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the ranks called operations that do not fit: rank ", rank_, " called ",
+                     calls_.Current(), ", and a peer sent more bytes than that takes"));
+  }
   std::vector<int> lost;
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_ && !transport_->getPair(peer)->isConnected()) lost.push_back(peer);

@@ -3,6 +3,7 @@
 #ifndef MUSTER_BACKENDS_GLOO_GLOO_MESH_H_
 #define MUSTER_BACKENDS_GLOO_GLOO_MESH_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "gloo/context.h"
 #include "gloo/transport/tcp/context.h"
 #include "gloo/transport/tcp/device.h"
+#include "muster/backends/gloo/gloo_calls.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/communicator.h"
 #include "muster/core/platform/fork_guard.h"
@@ -40,6 +42,10 @@ class GlooMesh {
   // Bounds all waits of the next operation together. Between operations.
   void SetDeadline(absl::Time deadline);
 
+  // What the ranks called. An operation that waits for long tells the peers, and ends when one of
+  // them called what does not fit.
+  GlooCalls& calls() { return calls_; }
+
   bool overdue() const;  // the deadline has passed
 
   // Tells Explain which peers the operation still waits for, in ascending order: gloo's own
@@ -50,9 +56,10 @@ class GlooMesh {
   // connection takes at most one turn of the event loop, 10 ms.
   void Cut() noexcept;
 
-  // What an exception of gloo means: DeadlineExceeded when `deadline` has passed, else Unavailable
-  // with the ranks whose connections have ended.
-  absl::Status Explain(const std::string& what, absl::Time deadline) const;
+  // What an exception of gloo means: FailedPrecondition when a peer called what does not fit,
+  // DeadlineExceeded when `deadline` has passed, else Unavailable with the ranks whose connections
+  // have ended.
+  absl::Status Explain(const std::string& what, absl::Time deadline);
 
   Holdings Held() const;
 
@@ -60,20 +67,24 @@ class GlooMesh {
   // gloo's own contexts are made by its rendezvous, which cannot be cancelled.
   class Context;
 
-  GlooMesh(int rank, int size) : rank_(rank), size_(size) {}
+  GlooMesh(int rank, int size) : rank_(rank), size_(size), calls_(rank, size) {}
   void Open(const std::string& bind_address);
   std::string Addresses() const;
   void ConnectPairs(const std::vector<std::string>& addresses);
   int DescriptorOf(int peer) const;  // -1 before it is connected
+  // Of an operation that waits: when to look again. Throws what Explain knows.
+  std::chrono::steady_clock::time_point LookAround();
 
   const int rank_;
   const int size_;
+  GlooCalls calls_;  // before gloo's thread, which writes to it
   std::shared_ptr<::gloo::transport::tcp::Device> device_;
   std::shared_ptr<::gloo::transport::tcp::Context> transport_;
   std::shared_ptr<::gloo::Context> context_;
   std::vector<ForkGuardedFd> guards_;
   absl::Time deadline_ = absl::InfiniteFuture();
   std::vector<int> awaited_;
+  bool told_ = false;  // the peers, what this operation is
 };
 
 }  // namespace muster

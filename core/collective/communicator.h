@@ -119,9 +119,11 @@ class CommunicatorMemory {
 // called from any thread at any time, also while an operation, Finalize or Connect is blocked.
 // Arguments were checked by the group (see arguments.h) before they come here. Failures: a lost
 // peer or a broken transport is Unavailable and names the peer ("lost contact with rank 2:
-// connection reset"); the group turns that suspicion into the cause. After any failed operation
-// only Abort (and the destructor) may follow. When an operation has returned, for whatever reason,
-// no thread and no device touches its buffers.
+// connection reset"); the group turns that suspicion into the cause. Ranks that call what does
+// not fit (another operation, element type, count, reduction or root) get an error, never OK with
+// the data of something else: best FailedPrecondition with what each called. After any failed
+// operation only Abort (and the destructor) may follow. When an operation has returned, for
+// whatever reason, no thread and no device touches its buffers.
 class Communicator {
  public:
   // Aborts when neither Finalize nor Abort was called. Bounded; never waits for a peer.

@@ -10,4 +10,5 @@ GLOO_PATCHES = [
     "quiet.patch",
     "release_order.patch",
     "address_freed.patch",
+    "long_wait.patch",
 ]
