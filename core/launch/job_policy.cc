@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,9 +41,7 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
     // The store knew only that it was gone; the exit status says why, unless we are the reason.
     if (result_.first_failed == rank && ended.result.signalled == 0) result_.first_reason = reason;
   }
-  suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(),
-                                 [rank](const Suspect& suspect) { return suspect.rank == rank; }),
-                  suspects_.end());
+  RemoveSuspect(rank);
   // Whatever the code: a rank that ends well has left the store, and this changes nothing; one that
   // is still in a group leaves its peers waiting.
   actions.push_back({JobAction::Kind::kDeclareLost, rank, 0, exit.ToString()});
@@ -56,12 +55,13 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
   return actions;
 }
 
-JobPolicy::Actions JobPolicy::StoreLost(int rank, absl::string_view reason, absl::Time now) {
-  const bool known = rank >= 0 && static_cast<size_t>(rank) < ranks_.size();
-  if (known && !ranks_[static_cast<size_t>(rank)].ended) {
-    suspects_.push_back({rank, std::string(reason), now + limits_.suspicion_grace});
+void JobPolicy::SessionChanged(int rank, const std::optional<std::string>& lost, absl::Time now) {
+  if (rank < 0 || static_cast<size_t>(rank) >= ranks_.size()) return;
+  if (!lost.has_value()) {
+    if (!stopping()) RemoveSuspect(rank);
+  } else if (!ranks_[static_cast<size_t>(rank)].ended) {
+    suspects_.push_back({rank, *lost, now + limits_.suspicion_grace});
   }
-  return {};
 }
 
 JobPolicy::Actions JobPolicy::Interrupted(int signal, absl::Time now) {
@@ -140,6 +140,12 @@ JobResult JobPolicy::Result(absl::Time now) const {
   result.duration = now - start_;
   for (const Rank& rank : ranks_) result.ranks.push_back(rank.result);
   return result;
+}
+
+void JobPolicy::RemoveSuspect(int rank) {
+  suspects_.erase(std::remove_if(suspects_.begin(), suspects_.end(),
+                                 [rank](const Suspect& suspect) { return suspect.rank == rank; }),
+                  suspects_.end());
 }
 
 void JobPolicy::FailFirst(int rank, absl::string_view reason) {

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,10 +61,11 @@ class JobPolicy {
   // no reason to end the others. The store is told either way.
   Actions RankEnded(int rank, const RankExit& exit, bool in_order, absl::Time now);
 
-  // The store lost `rank`, which may still be there, stopped or stuck. A suspicion: it becomes the
-  // first failure when the rank does not end within suspicion_grace, or when another one fails
-  // before.
-  Actions StoreLost(int rank, absl::string_view reason, absl::Time now);
+  // The store lost `rank` (why), which may still be there, stopped or stuck: a suspicion. It
+  // becomes the first failure when the rank does not end within suspicion_grace, or when another
+  // one fails before. Or a session of `rank` has begun: then it is suspected no more, as a program
+  // that has executed itself, or a parent that takes its crashed child's place.
+  void SessionChanged(int rank, const std::optional<std::string>& lost, absl::Time now);
 
   // The same signal again within this time is the same request: `timeout 60 muster run` signals its
   // child and then its process group, and a terminal's Ctrl-C may come with a parent's own. Nobody
@@ -111,6 +113,7 @@ class JobPolicy {
   void Forward(int signal, absl::Time now, Actions* actions);
   // The rank's failure, or that of the first rank that the store lost before it.
   void FailFirst(int rank, absl::string_view reason);
+  void RemoveSuspect(int rank);
   void SignalRunning(int signal, Actions* actions);
   bool stopping() const { return !result_.ok(); }
 

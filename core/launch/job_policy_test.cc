@@ -115,7 +115,7 @@ TEST_F(JobPolicyTest, ALaterFailureNeitherMovesTheEndNorTheBlame) {
 
 TEST_F(JobPolicyTest, ARankThatTheStoreLostAndThatStaysIsTheFirstFailureAndIsEnded) {
   JobPolicy job = Job(2);
-  EXPECT_THAT(job.StoreLost(1, "no heartbeat for 10 s", At(5)), IsEmpty());
+  job.SessionChanged(1, "no heartbeat for 10 s", At(5));
   EXPECT_EQ(job.NextDeadline(), At(6));
   EXPECT_THAT(job.TimePassed(At(6)), IsEmpty());
   EXPECT_THAT(Texts(job.TimePassed(At(7.5))), ElementsAre("SIGTERM to 0", "SIGTERM to 1"));
@@ -128,9 +128,26 @@ TEST_F(JobPolicyTest, ARankThatTheStoreLostAndThatStaysIsTheFirstFailureAndIsEnd
   EXPECT_EQ(result.ExitCode(), 137);
 }
 
+// As a program that executes itself: L8.
+TEST_F(JobPolicyTest, ALostRankThatComesAgainIsNoFailure) {
+  JobPolicy job = Job(2);
+  job.SessionChanged(1, "its connection closed", At(5));
+  job.SessionChanged(1, std::nullopt, At(5.9));
+  EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
+  EXPECT_THAT(job.TimePassed(At(60)), IsEmpty());
+  End(job, 0, RankExit::Exited(1), 61);
+  EXPECT_EQ(job.Result(At(61)).first_failed, 0);
+  // What was decided stays.
+  JobPolicy late = Job(2);
+  late.SessionChanged(1, "its connection closed", At(5));
+  late.TimePassed(At(6));
+  late.SessionChanged(1, std::nullopt, At(6.1));
+  EXPECT_EQ(late.Result(At(7)).first_failed, 1);
+}
+
 TEST_F(JobPolicyTest, WhoFailsOfALostRankIsNotToBlame) {
   JobPolicy job = Job(2);
-  job.StoreLost(1, "no heartbeat for 10 s", At(5));
+  job.SessionChanged(1, "no heartbeat for 10 s", At(5));
   End(job, 0, RankExit::Exited(1), 5.2);
   EXPECT_EQ(job.Result(At(6)).first_failed, 1);
   job.TimePassed(At(6.7));
@@ -141,7 +158,7 @@ TEST_F(JobPolicyTest, WhoFailsOfALostRankIsNotToBlame) {
 
 TEST_F(JobPolicyTest, AnExitStatusSaysMoreThanTheStoresLoss) {
   JobPolicy job = Job(3);
-  job.StoreLost(1, "its connection closed", At(5));
+  job.SessionChanged(1, "its connection closed", At(5));
   End(job, 0, RankExit::Exited(1), 5.001);
   End(job, 1, RankExit::Killed(SIGSEGV), 5.002);
   EXPECT_EQ(job.Result(At(6)).first_failed, 1);
@@ -150,7 +167,7 @@ TEST_F(JobPolicyTest, AnExitStatusSaysMoreThanTheStoresLoss) {
 
 TEST_F(JobPolicyTest, ARankThatEndsWellWithoutAGoodbyeToItsStoreIsNoFailure) {
   JobPolicy job = Job(2);
-  job.StoreLost(0, "its connection closed", At(5));
+  job.SessionChanged(0, "its connection closed", At(5));
   End(job, 0, RankExit::Exited(0), 5.1);
   EXPECT_EQ(job.NextDeadline(), absl::InfiniteFuture());
   End(job, 1, RankExit::Exited(0), 9);
@@ -159,8 +176,8 @@ TEST_F(JobPolicyTest, ARankThatEndsWellWithoutAGoodbyeToItsStoreIsNoFailure) {
 
 TEST_F(JobPolicyTest, OneLostRankThatEndsWellDoesNotHideAnother) {
   JobPolicy job = Job(3);
-  job.StoreLost(0, "its connection closed", At(5));
-  job.StoreLost(1, "no heartbeat for 2s", At(5.1));
+  job.SessionChanged(0, "its connection closed", At(5));
+  job.SessionChanged(1, "no heartbeat for 2s", At(5.1));
   End(job, 0, RankExit::Exited(0), 5.2);
   End(job, 2, RankExit::Exited(1), 5.3);
   EXPECT_EQ(job.Result(At(6)).first_failed, 1);
@@ -169,7 +186,7 @@ TEST_F(JobPolicyTest, OneLostRankThatEndsWellDoesNotHideAnother) {
 
 TEST_F(JobPolicyTest, ALostRankThatEndsWellTooLateIsAFailureAllTheSame) {
   JobPolicy job = Job(1);
-  job.StoreLost(0, "no heartbeat for 10 s", At(5));
+  job.SessionChanged(0, "no heartbeat for 10 s", At(5));
   job.TimePassed(At(6));
   End(job, 0, RankExit::Exited(0), 6.1);
   EXPECT_EQ(job.Result(At(7)).ExitCode(), 1);
@@ -178,9 +195,9 @@ TEST_F(JobPolicyTest, ALostRankThatEndsWellTooLateIsAFailureAllTheSame) {
 TEST_F(JobPolicyTest, NewsOfRanksThatHaveEndedOrDoNotExistIsNoNews) {
   JobPolicy job = Job(2);
   End(job, 1, RankExit::Exited(0), 1);
-  job.StoreLost(1, "its connection closed", At(1.1));
-  job.StoreLost(7, "?", At(1.1));
-  job.StoreLost(-1, "?", At(1.1));
+  job.SessionChanged(1, "its connection closed", At(1.1));
+  job.SessionChanged(7, "?", At(1.1));
+  job.SessionChanged(-1, "?", At(1.1));
   EXPECT_TRUE(job.Result(At(2)).ok());
 }
 
@@ -271,7 +288,7 @@ TEST_F(JobPolicyTest, ARankThatEndsOfTheForwardedSignalTakesNoTimeFromTheOthersC
               ElementsAre("0 lost: killed by signal 2"));
   EXPECT_THAT(Texts(End(job, 1, RankExit::Exited(1), 1.2)),
               ElementsAre("1 lost: exited with code 1"));
-  job.StoreLost(2, "no heartbeat for 2 s", At(4));
+  job.SessionChanged(2, "no heartbeat for 2 s", At(4));
   job.TimePassed(At(5));
   EXPECT_EQ(job.NextDeadline(), At(11));
   EXPECT_EQ(job.Result(At(2)).first_failed, std::nullopt);
@@ -379,8 +396,8 @@ TEST_F(JobPolicyTest, CodeZeroBeforeARankIsDoneIsAFailureThatEndsTheOthers) {
 
 TEST_F(JobPolicyTest, TheFirstOfSeveralLostRanksIsBlamedWithItsExitStatus) {
   JobPolicy job = Job(2);
-  job.StoreLost(1, "its connection closed", At(5));
-  job.StoreLost(0, "its connection closed", At(5.1));
+  job.SessionChanged(1, "its connection closed", At(5));
+  job.SessionChanged(0, "its connection closed", At(5.1));
   End(job, 1, RankExit::Killed(SIGSEGV), 5.2);
   End(job, 0, RankExit::Exited(1), 5.3);
   EXPECT_EQ(job.Result(At(6)).first_failed, 1);

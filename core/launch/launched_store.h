@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,10 @@ class LaunchedStore {
 struct LaunchedStoreRequest {
   int world_size = 1;
   std::string token;  // who does not know it is refused
-  // To be called, from any thread and until the store is destroyed, with each rank that the store
-  // itself declares lost ("no heartbeat for 10 s"). Must not be called with a lock held that
-  // DeclareLost needs.
-  std::function<void(int rank, absl::string_view reason)> on_lost;
+  // To be called, from any thread and until the store is destroyed, with each rank of which a
+  // session begins, and with each that the store itself declares `lost` ("no heartbeat for 10 s").
+  // Must not be called with a lock held that DeclareLost needs.
+  std::function<void(int rank, std::optional<std::string> lost)> on_session;
 };
 
 using LaunchedStoreFactory =

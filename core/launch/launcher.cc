@@ -24,12 +24,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "muster/core/launch/lost_ranks.h"
 #include "muster/core/launch/private_folder.h"
 #include "muster/core/launch/process_tree.h"
 #include "muster/core/launch/program.h"
 #include "muster/core/launch/rank_environment.h"
 #include "muster/core/launch/rank_process.h"
+#include "muster/core/launch/session_news.h"
 #include "muster/core/launch/signal_gate.h"
 #include "muster/core/launch/unique_fd.h"
 #include "muster/core/platform/monotonic_clock.h"
@@ -58,7 +58,7 @@ class Job {
   void Step(absl::Time until);
   void TakeSignals();
   void Reap();
-  void TakeLost();
+  void TakeNews();
   void Perform(const JobPolicy::Actions& actions);
   // Passes on what is there, and says how much it was; at the end of the stream closes it.
   size_t ReadFrom(RankProcess& rank, OutputStream stream);
@@ -80,7 +80,7 @@ class Job {
   ScopedSubreaper subreaper_;
   std::unique_ptr<PrivateFolder> folder_;
   std::string token_file_;
-  std::shared_ptr<LostRanks> lost_ = std::make_shared<LostRanks>();
+  std::shared_ptr<SessionNews> news_ = std::make_shared<SessionNews>();
   std::unique_ptr<LaunchedStore> store_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   std::vector<bool> ended_;
@@ -120,7 +120,7 @@ absl::Status Job::Prepare() {
   signals_ = *std::move(signals);
   if (!options_.store) return absl::OkStatus();
 
-  if (!lost_->valid()) return absl::ResourceExhaustedError("no descriptor for the store's news");
+  if (!news_->valid()) return absl::ResourceExhaustedError("no descriptor for the store's news");
   std::string parent = options_.temporary_folder;
   if (parent.empty()) parent = options_.environment.Get("TMPDIR").value_or("");
   if (parent.empty()) parent = "/tmp";
@@ -144,7 +144,9 @@ absl::Status Job::Prepare() {
   LaunchedStoreRequest request;
   request.world_size = options_.ranks;
   request.token = *std::move(token);
-  request.on_lost = [lost = lost_](int rank, absl::string_view reason) { lost->Add(rank, reason); };
+  request.on_session = [news = news_](int rank, std::optional<std::string> lost) {
+    news->Add({rank, std::move(lost)});
+  };
   absl::StatusOr<std::unique_ptr<LaunchedStore>> store = options_.store(std::move(request));
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
@@ -210,7 +212,7 @@ void Job::Supervise() {
 
 void Job::Step(absl::Time until) {
   std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}};
-  if (store_ != nullptr) fds.push_back({lost_->fd(), POLLIN, 0});
+  if (store_ != nullptr) fds.push_back({news_->fd(), POLLIN, 0});
   const bool full = OutputIsFull();
   struct Source {
     RankProcess* rank;
@@ -247,12 +249,12 @@ void Job::Step(absl::Time until) {
     if (fds[source.index].revents != 0) ReadFrom(*source.rank, source.stream);
   }
   TakeSignals();
-  TakeLost();
+  TakeNews();
 }
 
-void Job::TakeLost() {
-  for (const LostRanks::Lost& lost : lost_->Take()) {
-    if (policy_ != nullptr) Perform(policy_->StoreLost(lost.rank, lost.reason, MonotonicNow()));
+void Job::TakeNews() {
+  for (const SessionNews::News& news : news_->Take()) {
+    if (policy_ != nullptr) policy_->SessionChanged(news.rank, news.lost, MonotonicNow());
   }
 }
 
@@ -278,7 +280,7 @@ void Job::Reap() {
     if (pid <= 0) return;
     // A rank that fails because another one was lost ends after that news was there: it is read
     // first, so that the cause is known before its consequence.
-    TakeLost();
+    TakeNews();
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (ended_[i] || ranks_[i]->pid() != pid) continue;
       ended_[i] = true;

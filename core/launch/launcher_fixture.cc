@@ -37,7 +37,7 @@ class FakeStore final : public LaunchedStore {
  public:
   explicit FakeStore(StoreLog* log) : log_(log) {}
   ~FakeStore() override {
-    log_->on_lost = nullptr;  // holds a descriptor of the launcher
+    log_->on_session = nullptr;  // holds a descriptor of the launcher
     log_->destroyed = true;
   }
   std::string address() const override { return "127.0.0.1:41231"; }
@@ -85,7 +85,7 @@ LauncherTest::LauncherTest() {
   job_.temporary_folder = ::testing::TempDir();
   job_.store =
       [this](LaunchedStoreRequest request) -> absl::StatusOr<std::unique_ptr<LaunchedStore>> {
-    store_.on_lost = request.on_lost;
+    store_.on_session = request.on_session;
     store_.world_size = request.world_size;
     store_.token = request.token;
     return std::make_unique<FakeStore>(&store_);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ class Capture final : public OutputSink {
 // What the launcher told its store, and the way to tell the launcher something.
 struct StoreLog {
   std::vector<std::string> declared;
-  std::function<void(int, absl::string_view)> on_lost;
+  std::function<void(int, std::optional<std::string>)> on_session;
   int world_size = 0;
   std::string token;
   bool destroyed = false;

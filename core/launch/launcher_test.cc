@@ -221,12 +221,21 @@ TEST_F(LauncherTest, TheStoreIsToldOfEachEndAndAllEndingWellIsSuccess) {
 
 TEST_F(LauncherTest, AStoppedRankThatTheStoreLostIsEndedAndBlamed) {
   job_.limits.failure_grace = absl::Milliseconds(400);
-  WhenAllSaid({"[0] up", "[1] stopping"}, [this] { store_.on_lost(1, "no heartbeat for 2 s"); });
+  WhenAllSaid({"[0] up", "[1] stopping"}, [this] { store_.on_session(1, "no heartbeat for 2 s"); });
   const JobResult result =
       Run(2, {"0:on 15 1", "0:print up", "0:wait", "1:print stopping", "1:stop"});
   EXPECT_EQ(result.first_failed, 1);
   EXPECT_EQ(result.first_reason, "no heartbeat for 2 s");
   EXPECT_NE(result.ExitCode(), 0);
+}
+
+TEST_F(LauncherTest, ARankThatTheStoreLostAndThatCameAgainIsLeftAlone) {
+  job_.limits.suspicion_grace = absl::ZeroDuration();
+  WhenAllSaid({"[0] up", "[1] up"}, [this] {
+    store_.on_session(1, "its connection closed");
+    store_.on_session(1, std::nullopt);
+  });
+  EXPECT_EQ(Run(2, {"*:print up", "*:exit 0"}).ExitCode(), 0);
 }
 
 TEST_F(LauncherTest, TheTimeoutEndsTheJobAndNamesWhoStillRan) {

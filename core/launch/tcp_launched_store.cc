@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,8 +81,9 @@ LaunchedStoreFactory ServeTcpStore() {
     options.token = std::move(request.token);
     options.served_by = absl::StrCat("the launcher, pid ", getpid());
     options.loss_grace = kLossGrace;
-    options.on_lost = [on_lost = std::move(request.on_lost)](const SessionRecord& record) {
-      if (on_lost) on_lost(record.rank, record.reason);
+    options.on_session = [tell = std::move(request.on_session)](const SessionRecord& record) {
+      const bool live = record.liveness == SessionRecord::Liveness::kLive;
+      if (tell) tell(record.rank, live ? std::nullopt : std::optional(record.reason));
     };
     absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
     if (!server.ok()) return server.status();

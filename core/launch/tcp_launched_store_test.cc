@@ -25,7 +25,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -84,7 +86,7 @@ class Session {
     options.session.world_size = world.size;
     options.session.host = "here";
     options.session.pid = getpid();
-    options.session.incarnation = static_cast<uint64_t>(getpid());
+    options.session.incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
     options.heartbeat_timeout = TimeoutScale() * absl::Seconds(1);
     options.deadline = MonotonicNow() + Bound();
     options.control_thread = control_.get();
@@ -247,6 +249,34 @@ std::unique_ptr<LaunchedStore> ServeOne() {
   return store.ok() ? *std::move(store) : nullptr;
 }
 
+World OnlyRankOf(const LaunchedStore& store) {
+  World world;
+  world.rank = 0;
+  world.size = 1;
+  world.store_address = store.address();
+  world.token = "t";
+  return world;
+}
+
+TEST(TcpLaunchedStoreTest, TellsTheLauncherWhoIsLostAndWhoComesAgain) {
+  absl::Mutex mutex;
+  std::vector<std::string> told;
+  LaunchedStoreRequest request;
+  request.token = "t";
+  request.on_session = [&](int rank, const std::optional<std::string>& lost) {
+    absl::MutexLock lock(&mutex);
+    told.push_back(absl::StrCat(rank, " ", lost.value_or("is here")));
+  };
+  const absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeTcpStore()(request);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const World world = OnlyRankOf(**store);
+  const Session first(world);
+  (*store)->DeclareLost(0, "killed by signal 9");
+  const Session again(world);
+  absl::MutexLock lock(&mutex);
+  EXPECT_THAT(told, ElementsAre("0 is here", "0 killed by signal 9", "0 is here"));
+}
+
 // "" or why not.
 std::string BindTo(absl::string_view address) {
   int port = 0;
@@ -271,15 +301,6 @@ TEST(TcpLaunchedStoreTest, ThePortIsFreeAfterTheStoreIsGone) {
   EXPECT_EQ(BindTo(address), strerror(EADDRINUSE));
   store.reset();
   EXPECT_EQ(BindTo(address), "");
-}
-
-World OnlyRankOf(const LaunchedStore& store) {
-  World world;
-  world.rank = 0;
-  world.size = 1;
-  world.store_address = store.address();
-  world.token = "t";
-  return world;
 }
 
 auto Failed(const std::string& text, std::optional<int> rank) {

@@ -53,6 +53,7 @@ absl::StatusOr<StoreEngine::SessionId> StoreEngine::Open(const SessionInfo& info
       heartbeat_timeout > absl::ZeroDuration() ? heartbeat_timeout : absl::InfiniteDuration();
   of_rank_[info.rank] = id;
   UpdateBeat();
+  if (options_.on_session) options_.on_session(record);
   Publish(record);
   SendNews();
   return id;
@@ -176,7 +177,7 @@ void StoreEngine::End(SessionId id, Liveness liveness, absl::string_view reason)
   of_rank_.erase(record.rank);
   if (liveness == Liveness::kLost) {
     Remember(record);
-    if (options_.on_lost) options_.on_lost(record);
+    if (options_.on_session) options_.on_session(record);
   }
   UpdateBeat();
 

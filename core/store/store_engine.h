@@ -54,9 +54,9 @@ class StoreEngine {
     // Of a store that one rank serves until it leaves: whoever has left in good order is not let in
     // again, since what it wants is the next store, at the same address.
     bool ends_with_its_host = false;
-    // Told of each session that is lost, inside the engine's calls: must not call the engine. May
-    // be empty.
-    std::function<void(const SessionRecord&)> on_lost;
+    // Told of each session that begins or is lost, inside the engine's calls: must not call the
+    // engine. May be empty.
+    std::function<void(const SessionRecord&)> on_session;
     KeySpace::Limits keys;
     size_t gather_bytes = 256 << 20;  // of one round
     size_t gathers = 65536;           // waiting at once

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.engine.world_size = options.world_size;
   core_options.engine.loss_grace = options.loss_grace;
   core_options.engine.ends_with_its_host = options.ends_with_its_host;
-  core_options.engine.on_lost = options.on_lost;
+  core_options.engine.on_session = options.on_session;
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;
   core_options.max_strangers = options.max_strangers;

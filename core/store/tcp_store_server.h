@@ -57,9 +57,9 @@ class TcpStoreServer {
     // One rank serves it until that rank leaves: a rank that has left in good order and comes again
     // means the next store at this address, and is told to try again.
     bool ends_with_its_host = false;
-    // Told of each session that is lost, on the control thread: must neither block nor call the
-    // server. Not after the server is gone. May be empty.
-    std::function<void(const SessionRecord&)> on_lost;
+    // Told of each session that begins or is lost, on the control thread: must neither block nor
+    // call the server. Not after the server is gone. May be empty.
+    std::function<void(const SessionRecord&)> on_session;
     // Bound of a connection's first words.
     absl::Duration handshake_timeout = absl::Seconds(10);
     // Connections that have not introduced themselves yet, 1 or more; one more ends the oldest of

@@ -121,7 +121,6 @@ void Limits(Report& report) {
 void Store(Report& report) {
   LaunchedStoreRequest request;
   request.token = "doctor";
-  request.on_lost = [](int, absl::string_view) {};
   const absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeTcpStore()(request);
   if (store.ok()) {
     report.Line("store", absl::StrCat("can be served (tried on ", (*store)->address(), ")"));
