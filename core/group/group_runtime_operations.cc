@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
@@ -44,7 +45,10 @@ absl::Status CatchAll(const GroupRuntime& group, absl::FunctionRef<absl::Status(
 }  // namespace
 
 absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status& status) const {
-  return absl::Status(status.code(), absl::StrCat(label, " of ", id(), ": ", status.message()));
+  const std::string where = absl::StrCat(label, " of ", id());
+  // A cause that is this operation's own has it already.
+  if (absl::StartsWith(status.message(), where)) return status;
+  return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
 }
 
 absl::Status GroupRuntime::WaitCause() const {

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 absl::Status AllReduce(GroupLease& lease) {
   float value = 1;
@@ -140,7 +141,7 @@ TEST_F(GroupTest, AnOperationThatPassesItsTimeoutIsTheCauseOnEveryRankAndNamesWh
   absl::Status here = AllReduce(leases_[0]);  // rank 1 never enters
   EXPECT_EQ(here.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(here),
-              HasSubstr("all_reduce #1 of train/1 did not finish within 30ms on rank 0"));
+              StartsWith("all_reduce #1 of train/1 did not finish within 30ms on rank 0"));
   absl::Status there = AllReduce(leases_[1]);
   EXPECT_THAT(Message(there), HasSubstr("did not finish within 30ms on rank 0"));
 }
@@ -164,7 +165,7 @@ TEST_F(GroupTest, ABackendThatIgnoresItsDeadlineIsAbortedAndEveryRankLearnsTheOp
   const std::string cause =
       "all_reduce #1 of train/1 did not finish within 30ms on rank 0: the backend \"fake\" has not "
       "returned, 20ms after its deadline";
-  EXPECT_EQ(Message(here), absl::StrCat("all_reduce #1 of train/1: ", cause));
+  EXPECT_EQ(Message(here), cause);
   EXPECT_EQ(Message(second.Wait(soon)), absl::StrCat("all_reduce #2 of train/1: ", cause));
   EXPECT_THAT(Message(AllReduce(leases_[1])), HasSubstr(cause));
 }
