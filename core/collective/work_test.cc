@@ -1,6 +1,10 @@
 #include "muster/core/collective/work.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -104,6 +108,63 @@ TEST(WorkTest, MovingTakesTheOperationAlong) {
   EXPECT_FALSE(to.done());
   state->Finish(absl::OkStatus());
   EXPECT_TRUE(to.done());
+}
+
+TEST(WorkTest, OneThatIsMadeWithItsResultIsFinished) {
+  Work work(absl::InvalidArgumentError("a misuse"));
+  EXPECT_TRUE(work.done());
+  EXPECT_EQ(work.Wait(absl::InfinitePast()), absl::InvalidArgumentError("a misuse"));
+  Work moved(std::move(work));
+  EXPECT_EQ(moved.Wait(), absl::InvalidArgumentError("a misuse"));
+  EXPECT_TRUE(work.Wait().ok());  // NOLINT(bugprone-use-after-move): empty is the promise
+}
+
+// Runs `check` in a forked child, which has 30 s, and tells whether it returned true there.
+bool InChild(const std::function<bool()>& check) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    _exit(check() ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(WorkTest, InAForkedChildNothingIsWaitedForAndWaitSaysWhy) {
+  auto state = std::make_shared<WorkState>();
+  Work work(state);
+  EXPECT_TRUE(InChild([&] {
+    const absl::Status status = work.Wait();
+    const bool refused = work.done() && absl::IsFailedPrecondition(status) &&
+                         status.message().find("forked child") != absl::string_view::npos;
+    work = Work();                       // neither assignment
+    const Work other(std::move(state));  // nor the destructor
+    return refused;
+  }));
+  EXPECT_FALSE(work.done());
+  state->Finish(absl::OkStatus());
+  EXPECT_TRUE(work.Wait().ok()) << "the parent's goes on";
+}
+
+// Whoever holds it at the fork is not in the child, and never lets go of it there.
+TEST(WorkTest, InAForkedChildTheLockOfTheParentIsNotTaken) {
+  auto state = std::make_shared<WorkState>();
+  auto work = std::make_unique<Work>(state);
+  std::atomic<bool> stop{false};
+  std::thread holder([&] {
+    while (!stop) (void)state->finished();
+  });
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(InChild([&] {
+      const bool done = work->done() && absl::IsFailedPrecondition(work->Wait());
+      work.reset();
+      return done;
+    }));
+  }
+  stop = true;
+  holder.join();
+  state->Finish(absl::OkStatus());
 }
 
 }  // namespace

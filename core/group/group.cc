@@ -37,24 +37,24 @@ int Group::size() const { return runtime_ == nullptr ? 0 : runtime_->size(); }
 const std::string& Group::name() const {
   return runtime_ == nullptr ? NoName() : runtime_->spec().name;
 }
-int64_t Group::generation() const { return runtime_ == nullptr ? 0 : runtime_->generation(); }
-std::string Group::id() const { return runtime_ == nullptr ? "" : runtime_->id(); }
-std::string Group::backend() const { return runtime_ == nullptr ? "" : runtime_->backend(); }
+int64_t Group::generation() const { return owned() ? runtime_->generation() : 0; }
+std::string Group::id() const { return owned() ? runtime_->id() : ""; }
+std::string Group::backend() const { return owned() ? runtime_->backend() : ""; }
 Capabilities Group::capabilities() const {
-  return runtime_ == nullptr ? Capabilities() : runtime_->capabilities();
+  return owned() ? runtime_->capabilities() : Capabilities();
 }
-GroupState Group::state() const {
-  return runtime_ == nullptr ? GroupState::kDestroyed : runtime_->state();
-}
+GroupState Group::state() const { return owned() ? runtime_->state() : GroupState::kDestroyed; }
 absl::Status Group::status() const {
   absl::Status owner = CheckOwner("status");
   return owner.ok() ? runtime_->status() : owner;
 }
 
 // Before anything is locked: in a forked child whoever held a lock, or would answer, is not there.
+bool Group::owned() const { return runtime_ != nullptr && made_in_ == ForkGeneration(); }
+
 absl::Status Group::CheckOwner(absl::string_view operation) const {
   if (runtime_ == nullptr) return EmptyLease(operation);
-  if (made_in_ == ForkGeneration()) return absl::OkStatus();
+  if (owned()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(operation, " of '", name(),
                    "' in a forked child: the group belongs to the process that made it; make a "
@@ -86,9 +86,7 @@ Work Group::RunAsync(absl::string_view name, const Check& check, Body body) {
     }
     status = absl::Status(status.code(), absl::StrCat(name, " of ", id(), ": ", status.message()));
   }
-  auto failed = std::make_shared<WorkState>();
-  failed->Finish(std::move(status));
-  return Work(std::move(failed));
+  return Work(std::move(status));  // without a lock, for a forked child
 }
 
 namespace {

@@ -41,6 +41,8 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  // Of an empty lease's, -1, 0, "" and so on, and destroyed. Of the parent's in a forked child too,
+  // but for the first three.
   int rank() const;
   int size() const;
   const std::string& name() const;  // "train"
@@ -82,6 +84,7 @@ class Group {
   Work BarrierAsync();
 
  private:
+  bool owned() const;  // neither empty nor the parent's
   absl::Status CheckOwner(absl::string_view operation) const;
   template <class Check, class Body>
   absl::Status Run(absl::string_view name, bool collective, const Check& check, Body body);

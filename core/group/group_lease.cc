@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/debugging/leak_check.h"
 #include "muster/core/group/pool_core.h"
 
 namespace muster {
@@ -14,37 +14,64 @@ Group& NoGroup() {
   return *group;
 }
 
-absl::Status Empty(const char* call) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(call, ": this lease is empty (it was released, or moved from)"));
-}
-
 }  // namespace
 
 GroupLease::GroupLease() = default;
-GroupLease::GroupLease(std::unique_ptr<LeaseRecord> record) : record_(std::move(record)) {}
-GroupLease::GroupLease(GroupLease&& other) noexcept : record_(other.TakeRecord()) {}
+
+GroupLease::GroupLease(std::unique_ptr<LeaseRecord> record) {
+  absl::MutexLock lock(&slot_->mutex);
+  slot_->record = std::move(record);
+}
+
+GroupLease::GroupLease(GroupLease&& other) noexcept { Take(other); }
 
 GroupLease& GroupLease::operator=(GroupLease&& other) noexcept {
   if (this != &other) {
     End();
-    std::shared_ptr<LeaseRecord> record = other.TakeRecord();
-    absl::MutexLock lock(&mutex_);
-    record_ = std::move(record);
+    Take(other);
   }
   return *this;
 }
 
-GroupLease::~GroupLease() { End(); }
+void GroupLease::Take(GroupLease& other) noexcept {
+  if (forked()) {
+    LeaveSlot();
+    slot_ = std::make_unique<Slot>();
+  }
+  if (other.forked()) {
+    slot_->made_in = other.slot_->made_in;
+    ParentsRecord() = std::move(other.ParentsRecord());
+    return;
+  }
+  std::shared_ptr<LeaseRecord> record = other.TakeRecord();
+  absl::MutexLock lock(&slot_->mutex);
+  slot_->record = std::move(record);
+}
+
+// What the parent made is left where it is: its locks, and what those are in.
+void GroupLease::LeaveSlot() noexcept {
+  if (forked()) absl::IgnoreLeak(slot_.release());
+}
+
+GroupLease::~GroupLease() {
+  End();
+  LeaveSlot();
+}
 
 std::shared_ptr<LeaseRecord> GroupLease::Record() const {
-  absl::MutexLock lock(&mutex_);
-  return record_;
+  if (forked()) return nullptr;
+  absl::MutexLock lock(&slot_->mutex);
+  return slot_->record;
 }
 
 std::shared_ptr<LeaseRecord> GroupLease::TakeRecord() {
-  absl::MutexLock lock(&mutex_);
-  return std::exchange(record_, nullptr);
+  if (forked()) return nullptr;
+  absl::MutexLock lock(&slot_->mutex);
+  return std::exchange(slot_->record, nullptr);
+}
+
+std::shared_ptr<LeaseRecord>& GroupLease::ParentsRecord() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  return slot_->record;
 }
 
 void GroupLease::End() noexcept {
@@ -56,6 +83,10 @@ void GroupLease::End() noexcept {
 }
 
 Group& GroupLease::operator*() const {
+  if (forked()) {
+    const std::shared_ptr<LeaseRecord>& parents = ParentsRecord();
+    return parents == nullptr ? NoGroup() : parents->group();
+  }
   const std::shared_ptr<LeaseRecord> record = Record();
   return record == nullptr ? NoGroup() : record->group();
 }
@@ -67,15 +98,21 @@ void GroupLease::Release() {
   }
 }
 
-absl::Status GroupLease::Close() {
-  const std::shared_ptr<LeaseRecord> record = Record();
-  return record == nullptr ? Empty("Close")
-                           : record->core().CloseByHolder(*record, record->close_timeout());
-}
+absl::Status GroupLease::Close() { return CloseWithin(std::nullopt); }
 
-absl::Status GroupLease::Close(absl::Duration timeout) {
+absl::Status GroupLease::Close(absl::Duration timeout) { return CloseWithin(timeout); }
+
+absl::Status GroupLease::CloseWithin(std::optional<absl::Duration> timeout) {
+  if (forked()) {
+    return absl::FailedPreconditionError(
+        "Close in a forked child: the group belongs to the process that made it");
+  }
   const std::shared_ptr<LeaseRecord> record = Record();
-  return record == nullptr ? Empty("Close") : record->core().CloseByHolder(*record, timeout);
+  if (record == nullptr) {
+    return absl::FailedPreconditionError(
+        "Close: this lease is empty (it was released, or moved from)");
+  }
+  return record->core().CloseByHolder(*record, timeout.value_or(record->close_timeout()));
 }
 
 void GroupLease::Abort(const absl::Status& cause) {

@@ -2,13 +2,16 @@
 #ifndef MUSTER_CORE_GROUP_GROUP_LEASE_H_
 #define MUSTER_CORE_GROUP_GROUP_LEASE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/group/group.h"
+#include "muster/core/platform/fork_guard.h"
 
 namespace muster {
 
@@ -17,6 +20,11 @@ class LeaseRecord;  // the pool's side of a lease; internal
 // Move-only; from GroupPool::Acquire. Abort, Close and Release may be called by any thread at any
 // time; what `*lease` gives is there until Release. The group behind it is thread-safe. Ends once,
 // by the first of Release, Close and the destructor.
+//
+// In a forked child a lease of its parent holds nothing and locks nothing, since a thread of the
+// parent may have held its lock: it is empty, Close answers FailedPrecondition, Abort, Release and
+// the destructor do nothing, and every operation says that this is a forked child. It may be
+// assigned to.
 class [[nodiscard]] GroupLease {
  public:
   GroupLease();  // empty
@@ -28,7 +36,8 @@ class [[nodiscard]] GroupLease {
   ~GroupLease();
 
   bool empty() const { return Record() == nullptr; }
-  // An empty lease gives a group whose every operation answers FailedPrecondition.
+  // An empty lease, and one of the parent in a forked child, gives a group whose every operation
+  // answers FailedPrecondition.
   Group& operator*() const;
   Group* operator->() const;
 
@@ -54,13 +63,24 @@ class [[nodiscard]] GroupLease {
   void Abort(const absl::Status& cause);
 
  private:
+  // Not a member itself: in a forked child it must not even end, which takes a lock of abseil's.
+  struct Slot {
+    uint64_t made_in = ForkGeneration();  // written in a forked child alone
+    absl::Mutex mutex;
+    // Shared, so that who aborts has it while another thread ends the lease.
+    std::shared_ptr<LeaseRecord> record ABSL_GUARDED_BY(mutex);
+  };
   void End() noexcept;
-  // Shared, so that who aborts has it while another thread ends the lease.
-  std::shared_ptr<LeaseRecord> Record() const;
+  void Take(GroupLease& other) noexcept;
+  bool forked() const { return slot_->made_in != ForkGeneration(); }
+  std::shared_ptr<LeaseRecord> Record() const;  // null in a forked child
   std::shared_ptr<LeaseRecord> TakeRecord();
+  // Without the lock, in a forked child: nobody writes to it there.
+  std::shared_ptr<LeaseRecord>& ParentsRecord() const;
+  void LeaveSlot() noexcept;
+  absl::Status CloseWithin(std::optional<absl::Duration> timeout);
 
-  mutable absl::Mutex mutex_;
-  std::shared_ptr<LeaseRecord> record_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Slot> slot_ = std::make_unique<Slot>();
 };
 
 }  // namespace muster

@@ -64,7 +64,9 @@ struct PoolStatistics {
   absl::Duration last_destroy;  // close requested to terminal
 };
 
-// Thread-safe. Blocking calls are bounded; each says by what.
+// Thread-safe. Blocking calls are bounded; each says by what. In a forked child its parent's pool
+// does nothing, waits for nothing and locks nothing: Acquire and Close answer FailedPrecondition,
+// and it has no groups and no statistics.
 class GroupPool {
  public:
   // Finds out who started us and where the store is (rendezvous/world.h), and joins. Errors name

@@ -331,7 +331,6 @@ void PoolCore::HandOutNoMore(const GroupRuntime& runtime) {
 }
 
 void PoolCore::Release(LeaseRecord& lease) {
-  if (forked()) return;  // the child owns nothing
   std::shared_ptr<GroupRuntime> last;
   {
     absl::MutexLock lock(&mutex_);
@@ -348,10 +347,6 @@ void PoolCore::Release(LeaseRecord& lease) {
 }
 
 absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout) {
-  if (forked()) {
-    return absl::FailedPreconditionError(
-        "Close in a forked child: the group belongs to the parent");
-  }
   if (absl::Status may = CheckMayWait(absl::StrCat("Close of ", lease.runtime().id())); !may.ok()) {
     return may;
   }
@@ -377,7 +372,6 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
 }
 
 void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
-  if (forked()) return;
   // A copy: the abort wakes the holder, who may end the lease before this returns.
   const std::shared_ptr<GroupRuntime> runtime = lease.shared_runtime();
   runtime->BeginAbort(WeLeave(cause));
@@ -386,6 +380,7 @@ void PoolCore::AbortByHolder(LeaseRecord& lease, const absl::Status& cause) {
 }
 
 std::vector<LiveGroup> PoolCore::LiveGroups() const {
+  if (forked()) return {};
   absl::MutexLock lock(&mutex_);
   std::vector<LiveGroup> groups;
   for (const auto& [name, entry] : entries_) {
@@ -405,6 +400,7 @@ std::vector<LiveGroup> PoolCore::LiveGroups() const {
 }
 
 std::vector<LiveGroup> PoolCore::Residues() const {
+  if (forked()) return {};
   absl::MutexLock lock(&mutex_);
   std::vector<LiveGroup> groups;
   for (const std::weak_ptr<const LiveGroup>& listed : residues_) {
@@ -414,6 +410,7 @@ std::vector<LiveGroup> PoolCore::Residues() const {
 }
 
 PoolStatistics PoolCore::statistics() const {
+  if (forked()) return {};
   absl::MutexLock lock(&mutex_);
   return statistics_;
 }

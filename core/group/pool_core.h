@@ -71,7 +71,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   void Abort(const absl::Status& cause);
   void AbortBecause(absl::string_view why) override;
 
-  // --- leases
+  // --- leases, which know that a forked child is none of theirs
   void Release(LeaseRecord& lease);
   absl::Status CloseByHolder(LeaseRecord& lease, absl::Duration timeout);
   void AbortByHolder(LeaseRecord& lease, const absl::Status& cause);

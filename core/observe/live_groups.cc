@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/debugging/leak_check.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 
@@ -25,8 +26,16 @@ std::string LiveGroup::ToString() const {
 }
 
 LivePools& LivePools::Global() {
-  static LivePools* const pools =
-      new LivePools;  // outlives everything that static destruction may still run
+  // Outlives everything that static destruction may still run. A child leaves its parent's as it
+  // is, and makes its own.
+  static std::atomic<LivePools*> global{nullptr};
+  LivePools* pools = global.load();
+  while (pools == nullptr || pools->made_in_ != ForkGeneration()) {
+    auto own = std::make_unique<LivePools>();
+    if (global.compare_exchange_strong(pools, own.get())) {
+      pools = absl::IgnoreLeak(own.release());
+    }
+  }
   return *pools;
 }
 
@@ -39,11 +48,12 @@ void LivePools::Add(LivePool* pool) {
     }
   }
   absl::MutexLock lock(&mutex_);
-  pools_.push_back(std::make_shared<Entry>(Entry{pool, getpid()}));
-  last_owner_ = getpid();
+  pools_.push_back(std::make_shared<Entry>(Entry{pool}));
+  used_ = true;
 }
 
 void LivePools::Remove(LivePool* pool) {
+  if (!used()) return;
   absl::MutexLock lock(&mutex_);
   if (std::shared_ptr<Entry> entry = Unlist(pool); entry != nullptr) {
     const auto unused = [&entry] { return entry->calls == 0; };
@@ -52,15 +62,15 @@ void LivePools::Remove(LivePool* pool) {
 }
 
 void LivePools::Forget(LivePool* pool) {
+  if (!used()) return;
   absl::MutexLock lock(&mutex_);
   Unlist(pool);
 }
 
 std::shared_ptr<LivePools::Entry> LivePools::Unlist(LivePool* pool) {
   const auto listed =
-      std::find_if(pools_.begin(), pools_.end(), [pool](const std::shared_ptr<Entry>& entry) {
-        return entry->pool == pool && entry->owner == getpid();
-      });
+      std::find_if(pools_.begin(), pools_.end(),
+                   [pool](const std::shared_ptr<Entry>& entry) { return entry->pool == pool; });
   if (listed == pools_.end()) return nullptr;
   std::shared_ptr<Entry> entry = *listed;
   pools_.erase(listed);
@@ -71,18 +81,19 @@ std::shared_ptr<const LiveGroup> LivePools::LeaveBehind(LiveGroup group) {
   auto residue = std::make_shared<const LiveGroup>(std::move(group));
   absl::MutexLock lock(&residue_mutex_);
   residues_.erase(std::remove_if(residues_.begin(), residues_.end(),
-                                 [](const Residue& listed) { return listed.group.expired(); }),
+                                 [](const auto& listed) { return listed.expired(); }),
                   residues_.end());
-  residues_.push_back({residue, getpid()});
+  residues_.push_back(residue);
+  used_ = true;
   return residue;
 }
 
 std::vector<std::shared_ptr<const LiveGroup>> LivePools::Residues() const {
+  if (!used()) return {};
   absl::MutexLock lock(&residue_mutex_);
   std::vector<std::shared_ptr<const LiveGroup>> residues;
-  for (const Residue& listed : residues_) {
-    if (listed.owner != getpid()) continue;
-    if (auto group = listed.group.lock()) residues.push_back(std::move(group));
+  for (const std::weak_ptr<const LiveGroup>& listed : residues_) {
+    if (auto group = listed.lock()) residues.push_back(std::move(group));
   }
   return residues;
 }
@@ -99,11 +110,11 @@ absl::Status LivePools::CheckFree(absl::string_view device) const {
 }
 
 std::vector<LiveGroup> LivePools::All() const {
+  if (!used()) return {};
   std::vector<LiveGroup> all;
   for (const std::shared_ptr<const LiveGroup>& residue : Residues()) all.push_back(*residue);
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<Entry>& entry : pools_) {
-    if (entry->owner != getpid()) continue;
     for (LiveGroup& group : entry->pool->LiveGroups()) all.push_back(std::move(group));
   }
   return all;
@@ -112,7 +123,7 @@ std::vector<LiveGroup> LivePools::All() const {
 std::shared_ptr<LivePools::Entry> LivePools::TakeForAbort() {
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<Entry>& entry : pools_) {
-    if (entry->owner != getpid() || entry->aborted) continue;
+    if (entry->aborted) continue;
     entry->aborted = true;
     ++entry->calls;
     return entry;
@@ -121,9 +132,7 @@ std::shared_ptr<LivePools::Entry> LivePools::TakeForAbort() {
 }
 
 void LivePools::AbortAll(absl::string_view why) {
-  // A forked child runs its parent's exit handlers. Without a pool of its own it must not even
-  // touch the lock, which another thread of the parent may have held.
-  if (last_owner_ != getpid()) return;
+  if (!used()) return;  // a forked child runs its parent's exit handlers
   while (const std::shared_ptr<Entry> entry = TakeForAbort()) {
     for (const LiveGroup& group : entry->pool->LiveGroups()) {
       LOG(WARNING) << "aborted: group " << group.ToString() << ": its rank " << why;

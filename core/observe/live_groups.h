@@ -7,8 +7,6 @@
 #ifndef MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 #define MUSTER_CORE_OBSERVE_LIVE_GROUPS_H_
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -20,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "muster/core/lifecycle/state.h"
+#include "muster/core/platform/fork_guard.h"
 
 namespace muster {
 
@@ -50,10 +49,12 @@ class LivePool {
   virtual void AbortBecause(absl::string_view why) = 0;
 };
 
-// Thread-safe.
+// Thread-safe. In a forked child one that the parent made is empty, and locks nothing: a thread of
+// the parent may have held its locks.
 class LivePools {
  public:
-  // The process's own; never destroyed. Its hook at exit is installed with the first pool.
+  // The process's own, so that a forked child has another; never destroyed. Its hook at exit is
+  // installed with the first pool.
   static LivePools& Global();
 
   void Add(LivePool* pool);
@@ -79,25 +80,23 @@ class LivePools {
  private:
   struct Entry {
     LivePool* pool;
-    pid_t owner;    // the process that made it: a forked child inherits the list, not the pools
     int calls = 0;  // on `pool`, which run without the lock: they wait for threads that need it
     bool aborted = false;
   };
-  // The next pool of this process that is not aborted yet, with a call counted; null at the end.
+  // Whether something of this process may be listed. Takes no lock.
+  bool used() const { return used_ && made_in_ == ForkGeneration(); }
+  // The next pool that is not aborted yet, with a call counted; null at the end.
   std::shared_ptr<Entry> TakeForAbort();
   std::shared_ptr<Entry> Unlist(LivePool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable absl::Mutex mutex_;
-  std::vector<std::shared_ptr<Entry>> pools_ ABSL_GUARDED_BY(mutex_);
-  struct Residue {
-    std::weak_ptr<const LiveGroup> group;
-    pid_t owner;  // the stuck thread is not in a forked child
-  };
   std::vector<std::shared_ptr<const LiveGroup>> Residues() const;
 
+  const uint64_t made_in_ = ForkGeneration();
+  std::atomic<bool> used_ = false;
+  mutable absl::Mutex mutex_;
+  std::vector<std::shared_ptr<Entry>> pools_ ABSL_GUARDED_BY(mutex_);
   mutable absl::Mutex residue_mutex_;  // taken last: pools call with their own lock held
-  std::vector<Residue> residues_ ABSL_GUARDED_BY(residue_mutex_);
-  std::atomic<pid_t> last_owner_ = 0;
+  std::vector<std::weak_ptr<const LiveGroup>> residues_ ABSL_GUARDED_BY(residue_mutex_);
 };
 
 // The groups that are alive in this process, over all pools.

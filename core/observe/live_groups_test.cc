@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 
 namespace muster {
@@ -145,6 +147,45 @@ TEST(LiveGroupsTest, AForkedChildsExitLeavesItsParentsPoolsAlone) {
             }),
             1)
       << "the parent's own exit, and not the child's";
+}
+
+// Its question does not return: whoever asks holds the list's lock.
+class StuckPool final : public LivePool {
+ public:
+  std::vector<LiveGroup> LiveGroups() const override {
+    asked.Notify();
+    go.WaitForNotification();
+    return {};
+  }
+  void AbortBecause(absl::string_view) override {}
+
+  mutable absl::Notification asked;
+  absl::Notification go;
+};
+
+TEST(LiveGroupsTest, AForkedChildHasAListOfItsOwnWhoeverHoldsItsParents) {
+  StuckPool pool;
+  LivePools::Global().Add(&pool);
+  std::thread asker([] { EXPECT_TRUE(AllLiveGroups().empty()); });
+  pool.asked.WaitForNotification();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    const bool empty = AllLiveGroups().empty() && LivePools::Global().CheckFree("cpu").ok();
+    LivePools::Global().AbortAll();
+    LivePools::Global().Remove(&pool);
+    FakePool own;
+    LivePools::Global().Add(&own);
+    const bool listed = AllLiveGroups().size() == 1;
+    LivePools::Global().AbortAll();
+    _exit(empty && listed && own.aborts() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  pool.go.Notify();
+  asker.join();
+  LivePools::Global().Remove(&pool);
 }
 
 }  // namespace
