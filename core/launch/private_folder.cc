@@ -31,20 +31,49 @@ constexpr absl::string_view kPrefix = "muster-";
 // In each folder, and locked by its owner: no folder without it is ours to remove.
 constexpr char kLockFile[] = ".owner";
 
-void Remove(const std::string& path) {
+std::error_code Remove(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
-  if (error) LOG(WARNING) << "cannot remove " << path << ": " << error.message();
+  return error;
 }
 
-// The lock of the folder `path`, held; invalid when another holds it, or has removed it since.
-UniqueFd Lock(const std::string& path, int flags) {
-  UniqueFd lock(open(absl::StrCat(path, "/", kLockFile).c_str(),
+void RemoveOrLog(const std::string& path) {
+  if (const std::error_code error = Remove(path)) {
+    LOG(WARNING) << "cannot remove " << path << ": " << error.message();
+  }
+}
+
+// One that was made just now: needs no descriptor, of which there may be none.
+void RemoveNew(const std::string& path) {
+  unlink(absl::StrCat(path, "/", kLockFile).c_str());
+  rmdir(path.c_str());
+}
+
+struct Lock {
+  UniqueFd held;       // invalid when it is not
+  bool lost = false;   // another holds it, or has removed it since
+  bool exists = true;  // false where the file system has no locks
+  int error = 0;       // errno, in all other cases
+};
+
+// Tries to take the lock of the folder `path`.
+Lock TakeLock(const std::string& path, int flags) {
+  Lock lock;
+  UniqueFd file(open(absl::StrCat(path, "/", kLockFile).c_str(),
                      O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
-  if (!lock.valid() || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
-  struct stat file = {};
-  if (fstat(lock.get(), &file) != 0 || !S_ISREG(file.st_mode) || file.st_nlink == 0) {
-    return UniqueFd();
+  struct stat seen = {};
+  if (!file.valid()) {
+    lock.lost = errno == ENOENT;
+    lock.error = errno;
+  } else if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    lock.lost = errno == EWOULDBLOCK;
+    lock.exists = lock.lost;
+  } else if (fstat(file.get(), &seen) != 0 || !S_ISREG(seen.st_mode) || seen.st_nlink == 0) {
+    lock.lost = true;
+  } else {
+    file.MoveAboveStandard();
+    lock.error = file.valid() ? 0 : errno;
+    lock.held = std::move(file);
   }
   return lock;
 }
@@ -64,8 +93,8 @@ void RemoveThoseOfTheDead(const std::string& parent) {
     const std::string path = entry->path().string();
     if (!absl::StartsWith(entry->path().filename().string(), kPrefix) || !IsOurs(path)) continue;
     // Held until it is gone, so that two who clean up do not meet.
-    const UniqueFd lock = Lock(path, 0);
-    if (lock.valid()) Remove(path);
+    const Lock lock = TakeLock(path, 0);
+    if (lock.held.valid()) RemoveOrLog(path);
   }
 }
 
@@ -76,24 +105,39 @@ absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Create(absl::strin
   // Who cleans up may come between the making of a folder and its lock; where a file system has no
   // locks nobody cleans up.
   constexpr int kTries = 10;
-  for (int i = 1; i <= kTries; ++i) {
+  int error = EEXIST;  // as for mkdtemp: others came in between each time
+  for (int i = 0; i < kTries; ++i) {
     std::string path = absl::StrCat(parent, "/", kPrefix, "XXXXXX");
-    if (mkdtemp(path.data()) == nullptr) break;
-    UniqueFd lock = Lock(path, O_CREAT);
-    lock.MoveAboveStandard();
-    if (lock.valid() || i == kTries) {
-      return absl::WrapUnique(new PrivateFolder(std::move(path), std::move(lock)));
+    if (mkdtemp(path.data()) == nullptr) {
+      error = errno;
+      break;
     }
-    Remove(path);
+    Lock lock = TakeLock(path, O_CREAT);
+    if (lock.held.valid() || !lock.exists) {
+      return absl::WrapUnique(new PrivateFolder(std::move(path), std::move(lock.held)));
+    }
+    RemoveNew(path);
+    if (!lock.lost) {
+      error = lock.error;
+      break;
+    }
   }
-  return absl::UnavailableError(absl::StrCat("cannot make a temporary folder in \"", parent, "\": ",
-                                             strerror(errno), "; TMPDIR says where they are made"));
+  const bool no_descriptor = error == EMFILE || error == ENFILE;
+  return absl::UnavailableError(
+      absl::StrCat("cannot make a temporary folder in \"", parent, "\": ", strerror(error),
+                   no_descriptor ? "; `ulimit -n` says how many descriptors there are"
+                                 : "; TMPDIR says where they are made"));
 }
 
 PrivateFolder::PrivateFolder(std::string path, UniqueFd lock)
     : path_(std::move(path)), lock_(std::move(lock)) {}
 
-PrivateFolder::~PrivateFolder() { Remove(path_); }
+PrivateFolder::~PrivateFolder() {
+  if (!Remove(path_)) return;
+  // Without one more descriptor it cannot be read, and the lock has one.
+  lock_.Reset();
+  RemoveOrLog(path_);
+}
 
 absl::StatusOr<std::string> PrivateFolder::WriteFile(absl::string_view name,
                                                      absl::string_view content) const {

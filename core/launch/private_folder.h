@@ -34,7 +34,7 @@ class PrivateFolder {
   PrivateFolder(std::string path, UniqueFd lock);
 
   const std::string path_;
-  const UniqueFd lock_;
+  UniqueFd lock_;
 };
 
 }  // namespace muster

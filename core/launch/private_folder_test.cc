@@ -11,9 +11,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/few_descriptors.h"
 
 namespace muster {
 namespace {
@@ -97,6 +100,31 @@ TEST_F(PrivateFolderTest, ThatOfADeadProcessGoesFromAFolderThatGivesItsGroupOn) 
   EXPECT_EQ(seen.st_mode & 07777, 02700u);
   Create().reset();
   EXPECT_FALSE(std::filesystem::exists(left));
+}
+
+TEST_F(PrivateFolderTest, WithoutADescriptorNothingIsLeftAndTheLimitIsNamed) {
+  {
+    const FewDescriptors none(0);
+    const absl::Status status = PrivateFolder::Create(parent_).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "Too many open files; `ulimit -n`")) << status;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(parent_));
+}
+
+TEST_F(PrivateFolderTest, OneThatHasTheLastDescriptorIsRemovedAllTheSame) {
+  {
+    const FewDescriptors one(1);
+    const std::unique_ptr<PrivateFolder> folder = Create();
+    ASSERT_NE(folder, nullptr);
+    EXPECT_FALSE(folder->WriteFile("token", "secret").ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(parent_));
+}
+
+TEST_F(PrivateFolderTest, AParentThatIsNotThereIsToldWithWhereToLook) {
+  const absl::Status status = PrivateFolder::Create(parent_ + "/none").status();
+  EXPECT_TRUE(absl::StrContains(status.message(), "No such file or directory; TMPDIR")) << status;
 }
 
 TEST_F(PrivateFolderTest, WhatIsNotOursStaysThoughItsNameIsLikeOurs) {
