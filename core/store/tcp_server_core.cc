@@ -1,6 +1,7 @@
 #include "muster/core/store/tcp_server_core.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,8 +19,17 @@ namespace {
 // What may wait for a client that does not read: more than one full snapshot.
 constexpr size_t kMaxQueued = size_t{1} << 30;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+// A greeting that has begun is over within moments. For lack of descriptors one that is not older
+// is not broken off: the next would be, too.
+constexpr absl::Duration kGreeting = absl::Seconds(1);
 // How long a rank's new session waits for the end of its old one that is on its way already.
 constexpr absl::Duration kSuccession = absl::Seconds(1);
+
+// Without a descriptor accept fails before it looks.
+bool SomebodyWaits(int listener) {
+  pollfd poller = {listener, POLLIN, 0};
+  return poll(&poller, 1, 0) > 0;
+}
 
 }  // namespace
 
@@ -28,7 +38,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
                                         public std::enable_shared_from_this<Connection> {
  public:
   Connection(TcpServerCore* core, std::shared_ptr<FrameStream> stream, uint64_t number)
-      : core_(core), stream_(std::move(stream)), number_(number) {}
+      : core_(core), stream_(std::move(stream)), number_(number), came_at_(core->control_->Now()) {}
 
   void Start() {
     // The core outlives its connections' callbacks: it lets go of each stream before it ends.
@@ -51,6 +61,8 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   void Send(const Response& response) override { stream_->Send(EncodeFrame(response)); }
 
   bool HasInput() const { return stream_->HasInput(); }
+  bool HasSpoken() const { return challenged_ || HasInput(); }
+  absl::Time came_at() const { return came_at_; }
   StoreEngine::SessionId session() const { return session_; }
 
   void Finish() { stream_->Finish(); }
@@ -170,6 +182,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   TcpServerCore* const core_;
   const std::shared_ptr<FrameStream> stream_;
   const uint64_t number_;  // in the order of arrival
+  const absl::Time came_at_;
   StoreEngine::SessionId session_ = 0;
   Executor::TimerId deadline_ = 0;
   bool challenged_ = false;
@@ -218,9 +231,18 @@ void TcpServerCore::Accept() {
       if (fd >= 0) {
         self->Admit(fd);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        const int error_number = errno;
+        if (!SomebodyWaits(self->listener_fd_)) return self->Accept();
+        if ((error_number == EMFILE || error_number == ENFILE) &&
+            self->EndAStranger(kGreeting, "there were no descriptors for others")) {
+          LOG_EVERY_N_SEC(WARNING, 10)
+              << "the store has no descriptor for one more connection: those that do not introduce "
+                 "themselves are closed; `ulimit -n` says how many descriptors there are";
+          continue;
+        }
         // Whoever waits in the queue is served as soon as there is room again.
         LOG_EVERY_N_SEC(WARNING, 10) << "the store cannot accept a connection: "
-                                     << absl::ErrnoToStatus(errno, "accept").message();
+                                     << absl::ErrnoToStatus(error_number, "accept").message();
         self->accept_timer_ = self->control_->PostAt(self->control_->Now() + kAcceptPause, [weak] {
           if (auto core = weak.lock()) core->Accept();
         });
@@ -239,15 +261,10 @@ void TcpServerCore::Admit(int fd) {
     return;
   }
   if (strangers_.size() >= options_.max_strangers) {
-    // The oldest: a rank introduces itself within moments, who only sits there does not.
     LOG_EVERY_N_SEC(WARNING, 10) << "the store has " << strangers_.size()
                                  << " connections that do not introduce themselves: the oldest are "
                                     "closed; what connects to its port?";
-    const std::shared_ptr<Connection> oldest = strangers_.begin()->second.lock();
-    strangers_.erase(strangers_.begin());
-    if (oldest != nullptr) {
-      oldest->Close(absl::ResourceExhaustedError("too many others had not introduced themselves"));
-    }
+    EndAStranger(absl::ZeroDuration(), "too many others had not introduced themselves");
   }
   DisableDelay(fd);
   const uint64_t number = arrivals_++;
@@ -257,6 +274,25 @@ void TcpServerCore::Admit(int fd) {
   connections_.insert(connection);
   strangers_[number] = connection;
   connection->Start();
+}
+
+bool TcpServerCore::EndAStranger(absl::Duration patience, absl::string_view why) {
+  std::shared_ptr<Connection> chosen;
+  uint64_t number = 0;
+  for (const auto& [arrival, stranger] : strangers_) {
+    std::shared_ptr<Connection> connection = stranger.lock();
+    if (connection == nullptr) continue;
+    const bool silent = !connection->HasSpoken();
+    if (silent || (chosen == nullptr && control_->Now() - connection->came_at() >= patience)) {
+      chosen = std::move(connection);
+      number = arrival;
+    }
+    if (silent) break;
+  }
+  if (chosen == nullptr) return false;
+  strangers_.erase(number);
+  chosen->Close(absl::ResourceExhaustedError(why));
+  return true;
 }
 
 bool TcpServerCore::HasNewsOf(int rank) const {

@@ -12,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "asio/ip/tcp.hpp"
 #include "muster/core/platform/control_thread.h"
@@ -61,6 +62,9 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
 
   void Accept();
   void Admit(int fd);
+  // Ends one that has not introduced itself: who has said nothing before who has, the oldest first.
+  // Who has, and came less than `patience` ago, stays. Whether one was ended.
+  bool EndAStranger(absl::Duration patience, absl::string_view why);
   void CloseListener();
   // Whether the session of `rank` has sent something that was not read yet, or its end.
   bool HasNewsOf(int rank) const;

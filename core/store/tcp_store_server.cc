@@ -1,5 +1,9 @@
 #include "muster/core/store/tcp_store_server.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/debugging/leak_check.h"
@@ -57,6 +61,13 @@ std::vector<T> Read(ControlThread* control, Function read) {
   return shared->values;
 }
 
+// The other half is for the ranks, and for whatever else the process does.
+size_t HalfOfTheDescriptors() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<size_t>::max();
+  return std::max<size_t>(1, limit.rlim_cur / 2);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Options& options) {
@@ -86,7 +97,7 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.engine.on_session = options.on_session;
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;
-  core_options.max_strangers = options.max_strangers;
+  core_options.max_strangers = std::min(options.max_strangers, HalfOfTheDescriptors());
   core_options.served_by = options.served_by;
   absl::StatusOr<std::shared_ptr<TcpServerCore>> core =
       TcpServerCore::Create(control, core_options, *listener);

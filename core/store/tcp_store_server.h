@@ -62,8 +62,9 @@ class TcpStoreServer {
     std::function<void(const SessionRecord&)> on_session;
     // Bound of a connection's first words.
     absl::Duration handshake_timeout = absl::Seconds(10);
-    // Connections that have not introduced themselves yet, 1 or more; one more ends the oldest of
-    // them.
+    // Connections that have not introduced themselves yet, 1 or more, but no more than half of the
+    // descriptors of this process; one more ends the oldest of them, first of those that have said
+    // nothing.
     size_t max_strangers = 1024;
     // Where it runs; it outlives the server. Null: on a thread of its own.
     ControlThread* control_thread = nullptr;

@@ -3,6 +3,9 @@
 
 #include "muster/core/store/tcp_store_server.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -17,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/platform/control_thread.h"
+#include "muster/core/platform/few_descriptors.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/observed_thread.h"
 #include "muster/core/store/auth.h"
@@ -109,6 +113,69 @@ TEST_F(TcpStoreServerTest, StrangersThatOnlySitThereKeepNoRankOut) {
   ASSERT_NE(store, nullptr);
   EXPECT_TRUE(Set(*store, "k", "v").ok());
   EXPECT_TRUE(idle.front()->AwaitEnd()) << "the oldest goes first";
+}
+
+TEST_F(TcpStoreServerTest, WhoHasBegunToIntroduceItselfStaysWhileOthersSaidNothing) {
+  server_options_.max_strangers = 3;
+  auto server = Serve();
+  RawConnection talks(server->address());
+  talks.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  ASSERT_TRUE(talks.Receive().has_value());
+  std::vector<std::unique_ptr<RawConnection>> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawConnection>(server->address()));
+  for (int i = 0; i < 18; ++i) EXPECT_TRUE(idle[i]->AwaitEnd()) << i;
+  store_internal::Open open;
+  open.session = Info(1);
+  talks.Send(EncodeFrame(open));
+  const auto answer = talks.Receive();
+  EXPECT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Refused>(*answer))
+      << "it is answered, here that its token is wrong";
+}
+
+TEST_F(TcpStoreServerTest, StrangersThatHaveTheLastDescriptorKeepNoRankOut) {
+  server_options_.handshake_timeout = absl::Hours(1);
+  auto server = Serve();
+  const int before = OpenDescriptors();
+  std::vector<std::unique_ptr<RawConnection>> idle;
+  for (int i = 0; i < 5; ++i) idle.push_back(std::make_unique<RawConnection>(server->address()));
+  const absl::Time deadline = Soon();
+  while (OpenDescriptors() < before + 10 && MonotonicNow() < deadline) std::this_thread::yield();
+  ASSERT_EQ(OpenDescriptors(), before + 10) << "all are accepted";
+  const FewDescriptors one_for_the_client(1);
+  RawConnection rank(server->address());
+  rank.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  EXPECT_TRUE(rank.Receive().has_value());
+  EXPECT_TRUE(idle.front()->AwaitEnd()) << "the oldest goes first";
+}
+
+TEST_F(TcpStoreServerTest, StrangersHaveNoMoreThanHalfOfTheDescriptors) {
+  std::unique_ptr<TcpStoreServer> server;
+  rlimit limit = {};
+  {
+    const FewDescriptors few(30);
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    server = Serve();
+  }
+  std::vector<std::unique_ptr<RawConnection>> idle;
+  for (rlim_t i = 0; i <= limit.rlim_cur / 2; ++i) {
+    idle.push_back(std::make_unique<RawConnection>(server->address()));
+  }
+  EXPECT_TRUE(idle.front()->AwaitEnd());
+}
+
+// Without a descriptor accept does not tell whether somebody waits.
+TEST_F(TcpStoreServerTest, WhoHasTheLastDescriptorKeepsItWhileNobodyElseWaits) {
+  auto server = Serve();
+  const FewDescriptors two(2);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  RawConnection rank(server->address());
+  const absl::Time deadline = Soon();
+  const int last = static_cast<int>(limit.rlim_cur) - 1;
+  while (fcntl(last, F_GETFD) < 0 && MonotonicNow() < deadline) std::this_thread::yield();
+  ASSERT_GE(fcntl(last, F_GETFD), 0) << "it is accepted";
+  rank.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  EXPECT_TRUE(rank.Receive().has_value());
 }
 
 TEST_F(TcpStoreServerTest, WhateverAStrangerSaysFirstEndsItsConnectionAlone) {
