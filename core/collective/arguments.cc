@@ -266,6 +266,12 @@ absl::Status ArgumentCheck::Transfer(absl::Span<const PeerTransfer> transfers) c
   std::vector<Piece> pieces;
   for (size_t i = 0; i < transfers.size(); ++i) {
     const PeerTransfer& transfer = transfers[i];
+    if (transfer.kind != PeerTransfer::Kind::kSend &&
+        transfer.kind != PeerTransfer::Kind::kReceive) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("transfer ", i, ": its kind is ", static_cast<int>(transfer.kind),
+                       ", which is no PeerTransfer::Kind (0 to 1 are)"));
+    }
     const std::string name = absl::StrCat("transfer ", i, ": buffer");
     if (absl::Status status = CheckBuffer(name, transfer.buffer); !status.ok()) return status;
     if (absl::Status status = CheckPeer(transfer.peer); !status.ok()) {

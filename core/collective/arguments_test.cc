@@ -193,5 +193,14 @@ TEST_F(ArgumentCheckTest, TransfersMayShareOnlyWhatIsSent) {
                 "transfer 0: buffer is f32[1] on cpu at a null pointer");
 }
 
+TEST_F(ArgumentCheckTest, ATransferSendsOrReceives) {
+  std::vector<PeerTransfer> transfers = {{PeerTransfer::Kind::kSend, 0, F32(0, 4)},
+                                         {PeerTransfer::Kind::kReceive, 0, F32(4, 4)}};
+  EXPECT_TRUE(check_.Transfer(transfers).ok());
+  transfers[1].kind = static_cast<PeerTransfer::Kind>(5);
+  ExpectInvalid(check_.Transfer(transfers),
+                "transfer 1: its kind is 5, which is no PeerTransfer::Kind (0 to 1 are)");
+}
+
 }  // namespace
 }  // namespace muster

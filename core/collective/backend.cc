@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "muster/core/platform/seen.h"
 
 namespace muster {
 namespace {
@@ -68,7 +69,7 @@ absl::StatusOr<Backend*> BackendRegistry::Find(absl::string_view name) const {
     // Only a label that exists is worth following; the name may be mistyped.
     const bool ours = std::find(std::begin(kOwn), std::end(kOwn), name) != std::end(kOwn);
     return absl::NotFoundError(absl::StrCat(
-        "no backend \"", name, "\" is linked into this program, which has ",
+        "no backend ", Seen(name), " is linked into this program, which has ",
         names.empty() ? "none" : absl::StrJoin(names, ", "), ": add ",
         ours ? absl::StrCat("@muster//backends:", name, ", or ") : "",
         "your own library that registers this name",

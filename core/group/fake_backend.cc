@@ -155,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> FakeBackend::Connect(const Connect
   absl::StatusOr<std::vector<std::string>> addresses =
       context.store->Exchange("address", absl::StrCat("rank ", context.rank), context.deadline);
   if (!addresses.ok()) return addresses.status();
+  if (ours.connects_to_nothing) return std::unique_ptr<Communicator>();
   return std::make_unique<FakeCommunicator>(world_, ours, context.group, context.size);
 }
 

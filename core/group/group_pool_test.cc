@@ -123,7 +123,7 @@ TEST(GroupPoolTest, AnInvalidSpecIsRefusedBeforeAnythingHappens) {
   GroupSpec spec = TestJob::Spec();
   spec.name = "a b";
   EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()),
-              HasSubstr("GroupSpec.name is 'a b'"));
+              HasSubstr("GroupSpec.name is \"a b\""));
   spec = TestJob::Spec();
   spec.close_timeout = absl::ZeroDuration();
   EXPECT_THAT(std::string(job.pool(0).Acquire(spec).status().message()),
@@ -280,6 +280,19 @@ TEST(GroupPoolTest, APoolThatDiesWhileHeldAbortsAndTellsThePeers) {
   }
   EXPECT_FALSE(leases[1]->Close().ok()) << "waits for the end of the abort";
   EXPECT_EQ(job.world().live(), 0);
+}
+
+TEST(GroupPoolTest, ABackendThatConnectsToNothingIsNamedOnEveryRank) {
+  TestJob job(2);
+  job.world().rules[1].connects_to_nothing = true;
+  const std::vector<absl::StatusOr<GroupLease>> leases = job.AcquireAll(TestJob::Spec());
+  for (const absl::StatusOr<GroupLease>& lease : leases) {
+    EXPECT_TRUE(absl::IsInternal(lease.status())) << lease.status();
+    EXPECT_THAT(
+        std::string(lease.status().message()),
+        HasSubstr("rank 1 could not connect 'train/1': the backend \"fake\" said that it has "
+                  "connected, and gave no communicator"));
+  }
 }
 
 TEST(GroupPoolTest, AForkedChildCannotUseItsParentsPool) {

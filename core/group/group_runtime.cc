@@ -156,8 +156,11 @@ void GroupRuntime::Do(action::Withdraw& action) {
 
 void GroupRuntime::Do(action::WriteRecord& action) {
   // The protocol has a bound of its own on a failure's cause; the store's deadline only ends the
-  // request.
-  const absl::Time deadline = options_.executor->Now() + options_.spec.close_timeout;
+  // request. A set-up that is under way has its own time for what it writes.
+  absl::Time deadline = options_.executor->Now() + options_.spec.close_timeout;
+  if (protocol_.state() == GroupState::kConnecting) {
+    deadline = std::max(deadline, protocol_.setup_by());
+  }
   options_.store->CompareAndSet(
       GroupRecordKey(options_.spec.name), action.expected, action.record.Encode(),
       Lifetime::kPersistent, deadline,
@@ -199,6 +202,10 @@ void GroupRuntime::Do(action::Connect& action) {
         const Capabilities capabilities = (*backend)->capabilities();
         absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*backend)->Connect(context);
         if (!communicator.ok()) return communicator.status();
+        if (*communicator == nullptr) {
+          return absl::InternalError(absl::StrCat(
+              "the backend \"", name, "\" said that it has connected, and gave no communicator"));
+        }
         if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, options_.rank); !fault.ok()) {
           return fault;
         }

@@ -68,12 +68,19 @@ class HeldStore final : public Store {
     };
     {
       absl::MutexLock lock(&mutex_);
+      if (first_deadline_ == absl::InfinitePast()) first_deadline_ = deadline;
       if (holding_) {
         kept_.push_back(std::move(request));
         return;
       }
     }
     request();
+  }
+
+  // Of the first write to a record.
+  absl::Time first_deadline() {
+    absl::MutexLock lock(&mutex_);
+    return first_deadline_;
   }
 
   void Get(absl::string_view key, absl::Time deadline, Callback<Entry> done) override {
@@ -105,6 +112,7 @@ class HeldStore final : public Store {
   const std::unique_ptr<Store> target_;
   absl::Mutex mutex_;
   bool holding_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time first_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::vector<absl::AnyInvocable<void()>> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -273,6 +281,13 @@ class GroupRuntimeTest : public ::testing::Test {
   std::weak_ptr<const LiveGroup> residue_ ABSL_GUARDED_BY(mutex_);
   std::string residue_text_ ABSL_GUARDED_BY(mutex_);
 };
+
+// A close_timeout of a moment is no reason to give up a set-up whose store is slow.
+TEST_F(GroupRuntimeTest, WhatTheSetUpWritesHasTheTimeOfTheSetUp) {
+  const absl::Time before = MonotonicNow();
+  Start();
+  EXPECT_GE(store_->first_deadline(), before + Soon());
+}
 
 // The stuck operation sees others wait behind it; when these are taken out nobody else would look.
 TEST_F(GroupRuntimeTest, ResidueIsCrossedOutWhenTheCauseComesAfterTheStuckOperationHasReturned) {

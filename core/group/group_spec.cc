@@ -5,11 +5,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "muster/core/platform/seen.h"
 
 namespace muster {
 namespace {
 
 constexpr size_t kMaxNameLength = 64;
+constexpr size_t kMaxBackendLength = 256;
 
 bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
@@ -28,12 +30,26 @@ absl::Status GroupSpec::Validate() const {
   bool good = !name.empty() && name.size() <= kMaxNameLength;
   for (char c : name) good = good && IsNameCharacter(c);
   if (!good) {
-    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.name is '", name,
-                                                   "': it must be 1 to ", kMaxNameLength,
+    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.name is ", Seen(name),
+                                                   ": it must be 1 to ", kMaxNameLength,
                                                    " letters, digits, '_', '.' or '-'"));
   }
   if (backend.empty()) {
     return absl::InvalidArgumentError("GroupSpec.backend is empty: name a backend, or 'auto'");
+  }
+  if (backend.size() > kMaxBackendLength) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "GroupSpec.backend is ", Seen(backend), ": it must be the name of a backend, or 'auto'"));
+  }
+  if (device.type != Device::Type::kCpu && device.type != Device::Type::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.device has the type ",
+                                                   static_cast<int>(device.type),
+                                                   ", which is no Device::Type"));
+  }
+  if (device.type == Device::Type::kCpu && device.index != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("GroupSpec.device is cpu with the index ",
+                                                   device.index,
+                                                   ": there is one CPU device, with index 0"));
   }
   if (device.index < 0) {
     return absl::InvalidArgumentError(

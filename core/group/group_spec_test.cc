@@ -20,11 +20,18 @@ TEST(GroupSpecTest, ANameIsShortAndPlainBecauseItBecomesAKeyAndAPath) {
     spec.name = name;
     EXPECT_TRUE(spec.Validate().ok()) << name;
   }
-  for (const std::string& name : {std::string(), std::string("a/b"), std::string("a b"),
-                                  std::string("a\n"), std::string(65, 'x'), std::string("ü")}) {
+  for (const std::string& name :
+       {std::string(), std::string("a/b"), std::string("a b"), std::string(65, 'x')}) {
     spec.name = name;
-    EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.name is '" + name + "'"));
+    EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.name is \"" + name + "\""));
   }
+  spec.name = "a\n\x1b[31mü";
+  EXPECT_THAT(Refusal(spec), HasSubstr(R"(GroupSpec.name is "a\n\x1b[31m\xc3\xbc": it must)"));
+  spec.name = std::string(100'000'000, 'x');
+  EXPECT_LT(Refusal(spec).size(), 300u);
+  spec = GroupSpec();
+  spec.backend = std::string(1'000'000, 'x');
+  EXPECT_THAT(Refusal(spec), HasSubstr("(1000000 bytes): it must be the name of a backend"));
 }
 
 TEST(GroupSpecTest, EachBadFieldIsNamedWithItsValue) {
@@ -34,6 +41,10 @@ TEST(GroupSpecTest, EachBadFieldIsNamedWithItsValue) {
   spec = GroupSpec();
   spec.device = Device::Cuda(-1);
   EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.device is cuda:-1"));
+  spec.device = Device{Device::Type::kCpu, 3};
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.device is cpu with the index 3"));
+  spec.device = Device{static_cast<Device::Type>(9), 0};
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.device has the type 9"));
   spec = GroupSpec();
   spec.setup_timeout = absl::ZeroDuration();
   EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.setup_timeout is 0"));

@@ -23,8 +23,8 @@
 //    they said is given to OnRecord before Start and to OnSession after it; so is what an answer
 //    to an earlier WriteRecord said, which is ahead of the watch. A watch is on a prefix:
 //    "group/train" also tells of "group/train2", which is another group's.
-//  - WriteRecord has a deadline (close_timeout is right) and exactly one answer. So has every
-//    gather, also after a Withdraw.
+//  - WriteRecord has a deadline (close_timeout is right; in the set-up, what is left of that when
+//    it is more) and exactly one answer. So has every gather, also after a Withdraw.
 //  - A watch that ends with an error is the loss of the store (also when the store says that
 //    this session is fenced): OnStoreLost, once.
 //  - OnReleased comes once nothing is held, at once where nothing was.
@@ -84,6 +84,8 @@ class GroupProtocol {
   const absl::Status& cause() const { return cause_; }
   // "train/1", or "train" before the ranks have met.
   std::string id() const;
+  // The end of a set-up that is under way.
+  absl::Time setup_by() const { return setup_by_; }
   // Whether a vote on a replacement is under way: the group must not be handed out until it ended.
   bool voting() const { return voting_; }
 

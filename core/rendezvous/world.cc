@@ -17,13 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "muster/core/platform/endpoint.h"
+#include "muster/core/platform/seen.h"
 
 namespace muster {
 namespace {
@@ -35,14 +35,6 @@ constexpr size_t kMaxTokenBytes = 4096;
 
 constexpr absl::string_view kMusterRun = "muster run";
 constexpr absl::string_view kStandard = "environment (RANK, WORLD_SIZE, ...)";
-
-// As in a message: quoted, escaped and cut, since a variable may hold anything.
-std::string Seen(absl::string_view value) {
-  constexpr size_t kShown = 80;
-  if (value.size() <= kShown) return absl::StrCat("\"", absl::CHexEscape(value), "\"");
-  return absl::StrCat("\"", absl::CHexEscape(value.substr(0, kShown)), "...\" (", value.size(),
-                      " bytes)");
-}
 
 // "host:port" that somebody can be reached at.
 bool IsReachable(absl::string_view text) {
