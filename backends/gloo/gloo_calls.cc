@@ -1,6 +1,7 @@
 #include "muster/backends/gloo/gloo_calls.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,19 +15,15 @@
 #include "absl/types/span.h"
 #include "muster/core/collective/data_type.h"
 #include "muster/core/collective/reduce_op.h"
+#include "muster/core/platform/split_mix64.h"
 
 namespace muster {
 namespace {
 
 using Kind = GlooCall::Kind;
 
-// The same in every process, unlike absl::Hash. The finalizer is that of splitmix64.
-uint64_t Mixed(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) + 0x9e3779b97f4a7c15;
-  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
-  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
-  return hash ^ (hash >> 31);
-}
+// The same in every process, unlike absl::Hash.
+uint64_t Mixed(uint64_t hash, uint64_t value) { return SplitMix64(hash ^ value).Next(); }
 
 uint64_t HashOf(const GlooCall& call) {
   uint64_t hash = 0;
@@ -197,7 +194,17 @@ void GlooCalls::Heard(int peer, const GlooCall::Note& note) {
     heard.collective = call;
   } else if (call->root == rank_ && heard.steps.size() < kMostSteps) {
     heard.steps.push_back(*call);
+  } else {
+    return;
   }
+  pending_.store(true, std::memory_order_relaxed);
+}
+
+bool GlooCalls::IsBehind() const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(heard_.begin(), heard_.end(), [this](const HeardOfPeer& heard) {
+    return heard.collective.has_value() && heard.collective->number > number_;
+  });
 }
 
 bool GlooCalls::Needs(int peer) const {
@@ -245,24 +252,29 @@ std::optional<GlooCall> GlooCalls::Misfit(int peer, const GlooCall& theirs) cons
 
 absl::Status GlooCalls::Verdict() {
   absl::MutexLock lock(&mutex_);
-  for (int peer = 0; peer < size_; ++peer) {
+  bool pending = false;
+  for (int peer = 0; verdict_.ok() && peer < size_; ++peer) {
     HeardOfPeer& heard = heard_[static_cast<size_t>(peer)];
     heard.steps.erase(std::remove_if(heard.steps.begin(), heard.steps.end(),
                                      [&](const GlooCall& step) { return IsOver(peer, step); }),
                       heard.steps.end());
     std::vector<GlooCall> calls = heard.steps;
     if (heard.collective.has_value()) calls.push_back(*heard.collective);
+    pending = pending || !heard.steps.empty() ||
+              (heard.collective.has_value() && heard.collective->number > number_);
     for (const GlooCall& theirs : calls) {
       const std::optional<GlooCall> mine = Misfit(peer, theirs);
       if (!mine.has_value()) continue;
       const std::string ours = absl::StrCat("rank ", rank_, " ", mine->ToString());
       const std::string other = absl::StrCat("rank ", peer, " ", theirs.ToString());
-      return absl::FailedPreconditionError(
+      verdict_ = absl::FailedPreconditionError(
           absl::StrCat("the ranks called different operations: ", rank_ < peer ? ours : other, ", ",
                        rank_ < peer ? other : ours));
+      break;
     }
   }
-  return absl::OkStatus();
+  pending_.store(pending, std::memory_order_relaxed);
+  return verdict_;
 }
 
 std::string GlooCalls::Current() const {

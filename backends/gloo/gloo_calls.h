@@ -14,6 +14,7 @@
 #define MUSTER_BACKENDS_GLOO_GLOO_CALLS_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -83,8 +84,15 @@ class GlooCalls {
   // From any thread; `peer` told it.
   void Heard(int peer, const GlooCall::Note& note);
 
+  // A peer has told what Verdict has not compared yet: a call that begins now may be what it does
+  // not fit. Costs one load.
+  bool pending() const { return pending_.load(std::memory_order_relaxed); }
+  // A peer waits in a collective that this rank has not begun: only the peer can tell whether what
+  // this rank does instead fits.
+  bool IsBehind() const;
+
   // FailedPrecondition with what each rank called, when a peer is known to have called what does
-  // not fit.
+  // not fit. The first one stays, whatever is heard later.
   absl::Status Verdict();
   std::string Current() const;  // what this rank called
 
@@ -120,6 +128,8 @@ class GlooCalls {
 
   mutable absl::Mutex mutex_;
   std::vector<HeardOfPeer> heard_ ABSL_GUARDED_BY(mutex_);
+  absl::Status verdict_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> pending_{false};  // written under mutex_
 };
 
 }  // namespace muster

@@ -159,12 +159,53 @@ TEST_F(GlooCallsTest, ASendThatWaitsForARankInAnotherCollectiveIsNone) {
   EXPECT_EQ(VerdictOfOne(), absl::OkStatus());
 }
 
+// Later notes of the peer take the place of the one that told.
+TEST_F(GlooCallsTest, TheFirstVerdictStays) {
+  one_.Begin(Call(Kind::kBarrier));
+  zero_.Begin(Call(Kind::kAllReduce));
+  const absl::Status first = VerdictOfOne();
+  EXPECT_TRUE(absl::IsFailedPrecondition(first)) << first;
+  zero_.Begin(Call(Kind::kAllReduce));
+  EXPECT_EQ(VerdictOfOne(), first);
+}
+
+TEST_F(GlooCallsTest, ANoteIsPendingUntilItHasBeenCompared) {
+  zero_.Begin(Call(Kind::kBroadcast, 0));
+  zero_.Begin(Call(Kind::kBarrier));
+  one_.Begin(Call(Kind::kBroadcast, 0));
+  EXPECT_FALSE(one_.pending());
+  EXPECT_FALSE(one_.IsBehind());
+  EXPECT_EQ(VerdictOfOne(), absl::OkStatus());  // rank 0 is ahead
+  EXPECT_TRUE(one_.pending());
+  EXPECT_TRUE(one_.IsBehind());
+  one_.Begin(Call(Kind::kBarrier));
+  EXPECT_TRUE(one_.pending());
+  EXPECT_FALSE(one_.IsBehind());
+  EXPECT_EQ(one_.Verdict(), absl::OkStatus());
+  EXPECT_FALSE(one_.pending());
+}
+
+TEST_F(GlooCallsTest, AStepOfAPeerIsPendingUntilItIsOver) {
+  zero_.BeginTransfer();
+  zero_.Step(Kind::kSend, 1, DataType::kF32, 4);
+  EXPECT_EQ(VerdictOfOne(), absl::OkStatus());
+  EXPECT_TRUE(one_.pending());
+  one_.BeginTransfer();
+  one_.Step(Kind::kReceive, 0, DataType::kF32, 4);
+  EXPECT_EQ(one_.Verdict(), absl::OkStatus());
+  EXPECT_TRUE(one_.pending());
+  one_.BeginTransfer();
+  EXPECT_EQ(one_.Verdict(), absl::OkStatus());
+  EXPECT_FALSE(one_.pending());
+}
+
 TEST_F(GlooCallsTest, WhatIsNoCallIsNotHeard) {
   zero_.Begin(Call(Kind::kBarrier));
   for (uint64_t first : {uint64_t{0xff}, uint64_t{0xff} << 8, uint64_t{0xff} << 16}) {
     zero_.Heard(1, {first, 1, 0, 0});
   }
   zero_.Heard(1, {0, ~uint64_t{0}, 0, 0});
+  EXPECT_FALSE(zero_.pending());
   EXPECT_EQ(zero_.Verdict(), absl::OkStatus());
 }
 

@@ -172,12 +172,18 @@ void GlooMesh::SetDeadline(absl::Time deadline) {
   transport_->setDeadline(left > absl::FromChrono(kNoTimeout)
                               ? std::chrono::steady_clock::time_point::max()
                               : now + absl::ToChronoNanoseconds(left));
-  transport_->setLongWaitAt(
-      now + absl::ToChronoNanoseconds(std::min(absl::FromChrono(kFirstLook), left / 2)));
+  tell_at_ = now + absl::ToChronoNanoseconds(std::min(absl::FromChrono(kFirstLook), left / 2));
+  // A peer that has told what it called may have little time left.
+  transport_->setLongWaitAt(calls_.pending() ? now : tell_at_);
 }
 
 std::chrono::steady_clock::time_point GlooMesh::LookAround() {
-  if (!told_) {
+  const absl::Status verdict = calls_.Verdict();
+  const auto now = std::chrono::steady_clock::now();
+  // A look before its time tells only what a peer has to know. If every note were answered, one
+  // rank that is late once would have all ranks write notes from then on.
+  const bool tell = now >= tell_at_ || !verdict.ok() || calls_.IsBehind();
+  if (tell && !told_) {
     told_ = true;
     for (const auto& [peer, note] : calls_.ToTell()) {
       try {
@@ -187,10 +193,8 @@ std::chrono::steady_clock::time_point GlooMesh::LookAround() {
       }
     }
   }
-  if (absl::Status verdict = calls_.Verdict(); !verdict.ok()) {
-    throw ::gloo::IoException(std::string(verdict.message()));
-  }
-  return std::chrono::steady_clock::now() + kNextLook;
+  if (!verdict.ok()) throw ::gloo::IoException(std::string(verdict.message()));
+  return now < tell_at_ ? tell_at_ : now + kNextLook;
 }
 
 void GlooMesh::Cut() noexcept {

@@ -85,6 +85,7 @@ class GlooMesh {
   absl::Time deadline_ = absl::InfiniteFuture();
   std::vector<int> awaited_;
   bool told_ = false;  // the peers, what this operation is
+  std::chrono::steady_clock::time_point tell_at_;
 };
 
 }  // namespace muster

@@ -37,6 +37,7 @@ class GlooMismatchTest : public ::testing::Test {
                                        absl::Duration limit = absl::Minutes(10)) {
     testing::MemoryConnectHub hub(size);
     std::vector<absl::Status> results(static_cast<size_t>(size));
+    auto* const all_there = new absl::Barrier(size);
     auto* const all_back = new absl::Barrier(size);
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < size; ++rank) {
@@ -49,6 +50,7 @@ class GlooMismatchTest : public ::testing::Test {
         context.deadline = MonotonicNow() + absl::Seconds(20) * TimeoutScale();
         GlooBackend backend;
         absl::StatusOr<std::unique_ptr<Communicator>> made = backend.Connect(context);
+        if (all_there->Block()) delete all_there;
         OperationOptions options;
         options.deadline = MonotonicNow() + limit;
         results[static_cast<size_t>(rank)] =
@@ -205,6 +207,43 @@ TEST_F(GlooMismatchTest, AShortDeadlineLeavesTimeToFindOut) {
     found = absl::IsFailedPrecondition(results[0]) && absl::IsFailedPrecondition(results[1]);
   }
   EXPECT_TRUE(found);
+}
+
+// Rank 0 has told what it called, and has less time left than it takes until a rank looks around of
+// its own. How late rank 1 comes is what is checked; where it overslept, once more.
+TEST_F(GlooMismatchTest, ARankThatComesLateLooksAtOnceAtWhatItWasTold) {
+  bool collectives = false;
+  bool steps = false;
+  for (int attempt = 0; !(collectives && steps) && attempt < 10; ++attempt) {
+    const auto late = [](const Operation& of_late) {
+      return [of_late](Communicator& comm, int rank, const OperationOptions& options) {
+        const Buffer buffer = Own(4);
+        if (rank == 0) return comm.AllReduce(buffer, buffer, ReduceOp::kSum, options);
+        absl::SleepFor(absl::Milliseconds(1000));
+        OperationOptions patient = options;
+        patient.deadline += absl::Minutes(10);
+        return of_late(comm, rank, patient);
+      };
+    };
+    const absl::Duration limit = absl::Milliseconds(1400);
+    std::vector<absl::Status> results =
+        Run(2, late([](Communicator& comm, int, const OperationOptions& options) {
+              return comm.Barrier(options);
+            }),
+            limit);
+    collectives = collectives || (absl::IsFailedPrecondition(results[0]) &&
+                                  absl::IsFailedPrecondition(results[1]));
+    // Only rank 0 can tell that this does not fit: its own end is what rank 1 learns.
+    results = Run(2, late([](Communicator& comm, int, const OperationOptions& options) {
+                    OperationOptions short_of = options;
+                    short_of.deadline = MonotonicNow() + absl::Seconds(2);
+                    return comm.Receive(Own(4), 0, short_of);
+                  }),
+                  limit);
+    steps = steps || absl::IsFailedPrecondition(results[0]);
+  }
+  EXPECT_TRUE(collectives);
+  EXPECT_TRUE(steps);
 }
 
 }  // namespace
