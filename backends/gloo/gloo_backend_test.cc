@@ -2,9 +2,6 @@
 // third_party/gloo/patches is for.
 #include "muster/backends/gloo/gloo_backend.h"
 
-#include <cxxabi.h>
-#include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -12,9 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -29,18 +24,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "gloo/common/error.h"
 #include "gloo/context.h"
 #include "gtest/gtest.h"
-#include "muster/backends/gloo/gloo_calls.h"
-#include "muster/backends/gloo/gloo_exchange.h"
-#include "muster/backends/gloo/gloo_mesh.h"
+#include "muster/backends/gloo/gloo_test_ranks.h"
 #include "muster/core/collective/backend.h"
 #include "muster/core/collective/buffer.h"
 #include "muster/core/collective/communicator.h"
@@ -56,51 +47,12 @@
 namespace muster {
 namespace {
 
-// A thread that catches an exception stops there, until it may go on.
-struct StopAtCatch {
-  explicit StopAtCatch(int task) : task(task) { current = this; }
-  ~StopAtCatch() { current = nullptr; }
-  static inline std::atomic<StopAtCatch*> current{nullptr};
-  const int task;
-  absl::Notification stopped;
-  absl::Notification go_on;
-};
-
-}  // namespace
-}  // namespace muster
-
-// In the place of the C++ library's own, which it calls: here begins every catch clause.
-extern "C" void* __cxa_begin_catch(void* exception) noexcept {
-  static const auto begin_catch =
-      reinterpret_cast<void* (*)(void*)>(dlsym(RTLD_NEXT, "__cxa_begin_catch"));
-  muster::StopAtCatch* const stop = muster::StopAtCatch::current;
-  if (stop != nullptr && syscall(SYS_gettid) == stop->task && !stop->stopped.HasBeenNotified()) {
-    stop->stopped.Notify();
-    stop->go_on.WaitForNotification();
-  }
-  return begin_catch(exception);
-}
-
-namespace muster {
-namespace {
-
 absl::Time Later() { return MonotonicNow() + TimeoutScale() * absl::Seconds(20); }
 
 OperationOptions Until(absl::Time deadline) {
   OperationOptions options;
   options.deadline = deadline;
   return options;
-}
-
-std::set<int> EntriesOf(const char* directory) {
-  std::set<int> result;
-  DIR* const dir = opendir(directory);
-  while (const dirent* entry = readdir(dir)) {
-    int number = 0;
-    if (absl::SimpleAtoi(entry->d_name, &number)) result.insert(number);
-  }
-  closedir(dir);
-  return result;
 }
 
 sem_t stands_still;
@@ -144,12 +96,9 @@ class GlooBackendTest : public ::testing::Test {
     context.store = store;
     context.deadline = Later();
     context.cancellation = cancellation;
-    return Connect(context);
-  }
-  virtual absl::Status Connect(const ConnectContext& context) {
     absl::StatusOr<std::unique_ptr<Communicator>> made = backend_.Connect(context);
     if (!made.ok()) return made.status();
-    comms_[static_cast<size_t>(context.rank)] = *std::move(made);
+    comms_[static_cast<size_t>(rank)] = *std::move(made);
     return absl::OkStatus();
   }
   void ConnectBoth() { ConnectAll(2); }
@@ -157,31 +106,11 @@ class GlooBackendTest : public ::testing::Test {
     hub_ = std::make_unique<testing::MemoryConnectHub>(size);
     comms_.clear();
     comms_.resize(static_cast<size_t>(size));
-    std::vector<absl::Status> results(static_cast<size_t>(size));
-    std::vector<std::thread> ranks;
-    const auto start = [&](int rank) {
-      ranks.emplace_back([this, rank, &result = results[static_cast<size_t>(rank)]] {
-        result = Connect(rank, hub_->ForRank(rank, nullptr).get());
-      });
-    };
-    for (int rank = 0; rank + 1 < size; ++rank) start(rank);
-    // Their threads are there: what comes now is of the last rank.
-    EXPECT_TRUE(hub_->AwaitWaiting(size - 1, Later()));
-    const std::set<int> before = EntriesOf("/proc/self/task");
-    start(size - 1);
-    for (std::thread& rank : ranks) rank.join();
-    for (const absl::Status& result : results) ASSERT_TRUE(result.ok()) << result;
-    // The kernel takes a moment to count out the threads that were joined.
-    const absl::Time deadline = Later();
-    std::vector<int> made;
-    do {
-      made.clear();
-      for (int task : EntriesOf("/proc/self/task")) {
-        if (before.count(task) == 0) made.push_back(task);
-      }
-    } while (made.size() > 1 && MonotonicNow() < deadline);
-    ASSERT_EQ(made.size(), 1u);
-    last_loop_ = made[0];
+    const absl::StatusOr<int> last_loop =
+        ConnectGlooRanks(*hub_, size, Later(),
+                         [this](int rank, ConnectStore* store) { return Connect(rank, store); });
+    ASSERT_TRUE(last_loop.ok()) << last_loop.status();
+    last_loop_ = *last_loop;
   }
 
   GlooBackend backend_;
@@ -442,63 +371,6 @@ TEST_F(GlooBackendTest, SaysWhatItDoesNotDo) {
   EXPECT_EQ(backend_.Check(Device::Cuda(1), {}),
             absl::InvalidArgumentError("the backend \"gloo\" works on cpu, not on cuda:1"));
   EXPECT_TRUE(BackendRegistry::Global().Find("gloo").ok());
-}
-
-// Without the communicators, which give messages that do not fit different slots.
-class GlooMeshTest : public GlooBackendTest {
- protected:
-  absl::Status Connect(const ConnectContext& context) override {
-    absl::StatusOr<std::unique_ptr<GlooMesh>> made = GlooMesh::Connect(context);
-    if (!made.ok()) return made.status();
-    meshes_[static_cast<size_t>(context.rank)] = *std::move(made);
-    return absl::OkStatus();
-  }
-  // Rank 0 sends twice as much as rank 1 takes. What rank 1 says of it.
-  absl::Status Overflow() {
-    uint64_t more[2] = {};
-    uint64_t less = 0;
-    std::thread sender([&] {
-      EXPECT_THROW(GlooExchange(*meshes_[0], {{1, kSlot, more, sizeof(more)}},
-                                {{1, kSlot, more, sizeof(more)}}),
-                   ::gloo::IoException);
-    });
-    absl::Status status;
-    try {
-      GlooExchange(*meshes_[1], {}, {{0, kSlot, &less, sizeof(less)}});
-    } catch (const std::exception& e) {
-      status = meshes_[1]->Explain(e.what(), Later());
-    }
-    meshes_[1]->Cut();
-    sender.join();
-    return status;
-  }
-
-  static constexpr uint64_t kSlot = 7;
-  std::unique_ptr<GlooMesh> meshes_[2];
-};
-
-// It is found on gloo's thread: the exception ended the process.
-TEST_F(GlooMeshTest, APeerThatSendsMoreThanWasAskedForIsNoLostPeer) {
-  ConnectBoth();
-  meshes_[1]->calls().Begin({GlooCall::Kind::kBroadcast, DataType::kI64, ReduceOp::kSum, 0, 1});
-  EXPECT_EQ(Overflow(),
-            absl::FailedPreconditionError(
-                "the ranks called operations that do not fit: rank 1 called broadcast of i64[1] "
-                "from rank 0, and a peer sent more bytes than that takes"));
-}
-
-// What cuts the connections then gets the lock of the one that fails, or waits for it. gloo's
-// thread waited for that lock, too, and whoever had it for gloo's thread.
-TEST_F(GlooMeshTest, ACutWhileAConnectionFailsHoldsUpNobody) {
-  ConnectBoth();
-  StopAtCatch stop(last_loop_);
-  std::thread ranks([&] { EXPECT_FALSE(Overflow().ok()); });
-  stop.stopped.WaitForNotification();  // with the mismatch
-  ObservedThread cutter([&] { meshes_[1]->Cut(); });
-  EXPECT_TRUE(cutter.AwaitAsleep(Later()));
-  stop.go_on.Notify();
-  cutter.join();
-  ranks.join();
 }
 
 // Otherwise the linker takes the gloo of libtorch for ours, without a word.
