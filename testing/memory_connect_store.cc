@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster::testing {
@@ -68,10 +68,8 @@ class MemoryConnectHub::View : public ConnectStore {
     };
     absl::Status status = Wait([&] { return missing().empty(); }, deadline);
     if (absl::IsDeadlineExceeded(status)) {
-      const std::vector<int> ranks = missing();
-      return absl::DeadlineExceededError(absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
-                                                      absl::StrJoin(ranks, ", "),
-                                                      " did not come to \"", key, "\""));
+      return absl::DeadlineExceededError(
+          absl::StrCat(DescribeRanks(missing()), " did not come to \"", key, "\""));
     }
     if (!status.ok()) return status;
     std::vector<std::string> values;

@@ -17,13 +17,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/backends/reference/descriptor.h"
 #include "muster/backends/reference/flow.h"
 #include "muster/backends/reference/interrupt.h"
+#include "muster/core/platform/describe_ranks.h"
 
 namespace muster::reference {
 namespace {
@@ -80,9 +80,8 @@ absl::Status AcceptHigherRanks(int rank, const Nonce& nonce, const Descriptor& l
     for (const Guest& guest : guests) polled.push_back({guest.socket.fd(), POLLIN, 0});
     absl::Status status = WaitUntilReady(polled, interrupt, deadline);
     if (absl::IsDeadlineExceeded(status)) {
-      return absl::DeadlineExceededError(absl::StrCat(missing.size() == 1 ? "rank " : "ranks ",
-                                                      absl::StrJoin(missing, ", "),
-                                                      " did not connect to rank ", rank));
+      return absl::DeadlineExceededError(
+          absl::StrCat(DescribeRanks(missing), " did not connect to rank ", rank));
     }
     if (!status.ok()) return status;
 

@@ -165,6 +165,11 @@ TEST_F(ReferenceBackendTest, AfterAFailureOnlyAbortMayFollow) {
   EXPECT_TRUE(comm(1).Held().empty());
 }
 
+TEST_F(ReferenceBackendTest, AFinalizeNamesTheRanksThatDidNotClose) {
+  EXPECT_EQ(comm(0).Finalize(MonotonicNow()),
+            absl::DeadlineExceededError("the deadline passed before ranks 1, 2 closed"));
+}
+
 TEST_F(ReferenceBackendTest, Counts) {
   EXPECT_EQ(comm(0).Held().ToString(), "3 file descriptors");  // two peers and an eventfd
 }

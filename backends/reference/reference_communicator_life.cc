@@ -14,7 +14,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/backends/reference/descriptor.h"
@@ -22,6 +21,7 @@
 #include "muster/backends/reference/interrupt.h"
 #include "muster/backends/reference/reference_communicator.h"
 #include "muster/core/collective/communicator.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/platform/fork_guard.h"
 
 namespace muster::reference {
@@ -144,7 +144,7 @@ absl::Status ReferenceCommunicator::WaitForAllToClose(absl::Time deadline) {
     absl::Status status = WaitUntilReady(polled, *interrupt_, deadline);
     if (absl::IsDeadlineExceeded(status)) {
       return absl::DeadlineExceededError(
-          absl::StrCat("the deadline passed before rank ", absl::StrJoin(open, ", "), " closed"));
+          absl::StrCat("the deadline passed before ", DescribeRanks(open), " closed"));
     }
     if (!status.ok()) return status;
     std::vector<int> still_open;
