@@ -38,9 +38,8 @@ struct Report {
 };
 
 // Collective: `here` with the largest counts and times of all ranks; what is left is unknown when
-// it is on any rank. The pool whose end is reported
-// is gone by now, so the ranks speak through another one: a second proof that nothing stood in its
-// way.
+// it is on any rank. The pool whose end is reported is gone by now, so the ranks speak through
+// another one: a second proof that nothing stood in its way.
 absl::StatusOr<Report> MergeReports(const World& world, const Report& here, const GroupSpec& spec);
 
 // How many keys of `group` are in the job's store, beside its record (docs/lifecycle.md, L8). To be
