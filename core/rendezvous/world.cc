@@ -256,8 +256,7 @@ absl::StatusOr<World> FromStandardVariables(const Environment& environment,
   std::string host;
   if (world.size > 1) {
     // Before the rest: whatever else is wrong, this would be next.
-    const absl::Status refused = RefuseAgentStore(environment);
-    if (!refused.ok()) return refused;
+    if (absl::Status refused = RefuseAgentStore(environment); !refused.ok()) return refused;
     constexpr absl::string_view kHostForm = "the name or address of rank 0's host";
     absl::StatusOr<std::string> address = reader.Text("MASTER_ADDR", kHostForm);
     if (!address.ok()) return address.status();
@@ -372,8 +371,7 @@ absl::StatusOr<World> WorldFromEnvironment(const Environment& environment) {
     world->launcher = "none (neither MUSTER_RANK nor RANK is set)";
   }
   if (!world.ok()) return world;
-  const absl::Status valid = world->Validate();
-  if (!valid.ok()) return valid;
+  if (absl::Status valid = world->Validate(); !valid.ok()) return valid;
   return world;
 }
 

@@ -126,7 +126,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
       return absl::OkStatus();
     }
     opening_ = true;
-    TryOpen(std::move(open), core_->control_->Now() + kSuccession);
+    TryOpen(open, core_->control_->Now() + kSuccession);
     return absl::OkStatus();
   }
 
@@ -195,8 +195,9 @@ absl::StatusOr<std::shared_ptr<TcpServerCore>> TcpServerCore::Create(
     ControlThread* control, const TcpServerOptions& options, const Listener& listener) {
   asio::ip::tcp::acceptor acceptor(control->context());
   asio::error_code error;
-  acceptor.assign(listener.family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(),
-                  listener.fd, error);
+  // What these return stands in `error`, too.
+  (void)acceptor.assign(listener.family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(),
+                        listener.fd, error);
   if (error) {
     close(listener.fd);
     return absl::UnavailableError(absl::StrCat("the store cannot watch its port ",
@@ -367,7 +368,7 @@ void TcpServerCore::CloseListener() {
   control_->Cancel(accept_timer_);
   listener_guard_.Reset();
   asio::error_code ignored;
-  acceptor_.close(ignored);
+  (void)acceptor_.close(ignored);
 }
 
 }  // namespace muster::store_internal
