@@ -16,7 +16,6 @@
 #include "muster/core/collective/communicator.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/testing/backend_conformance.h"
-#include "muster/testing/backend_conformance_world.h"
 
 namespace muster::testing {
 namespace {
@@ -42,22 +41,6 @@ TEST(ConformanceChecksTest, ARankThatCameTooLateIsNotTheBackendsFault) {
     if (absl::string_view(check.name) != "AMissingRankIsNamedAtTheDeadline") continue;
     const absl::Status kept = check.run(target);
     EXPECT_TRUE(kept.ok()) << kept;
-  }
-}
-
-TEST(ConformanceChecksTest, ARankIsNamedAloneAndAmongOthers) {
-  using conformance::NamesRank;
-  for (const char* message :
-       {"rank 3", "ranks 3", "ranks 2, 3", "ranks 3, 12 did not come", "ranks 1, 2 and 3",
-        "ranks 1, 2, and 3: gone", "frank 1, rank 2, rank 3.", "rank 3's socket", "ranks 2 to 5",
-        "ranks 0 to 3 did not come"}) {
-    EXPECT_TRUE(NamesRank(message, 3)) << message;
-  }
-  for (const char* message :
-       {"", "rank", "rank 31", "rank 13", "ranks 31, 13", "frank 3", "rank 2, 3 times",
-        "ranks 0, 1 and 3 more", "3 ranks", "rank 3rd", "ranks 2 of 3", "rank -3", "ranks 4 to 7",
-        "ranks 0 to 2", "rank 2 to 5"}) {
-    EXPECT_FALSE(NamesRank(message, 3)) << message;
   }
 }
 

@@ -27,6 +27,7 @@
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/testing/backend_conformance_world.h"
+#include "muster/testing/names_rank.h"
 
 namespace muster::testing::conformance {
 namespace {

@@ -35,10 +35,6 @@ absl::Status Broken(const Parts&... parts) {
 // How a status says that nothing was checked (ChecksNothing); no backend has such a payload.
 inline constexpr char kNothingToCheck[] = "muster/conformance/nothing_to_check";
 
-// Whether `message` names `rank`: 3 in "rank 3", "ranks 0, 3 and 5" and "ranks 2 to 5"; neither in
-// "rank 31" nor in "ranks 0, 1 and 3 more".
-bool NamesRank(absl::string_view message, int rank);
-
 absl::Status NothingToCheck(absl::string_view why);
 
 // A function on a thread of its own. One that does not return is left to itself: so it holds what

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/core/platform/describe_ranks.h"
+#include "muster/testing/names_rank.h"
 #include "muster/testing/one_line.h"
 #include "muster/testing/xml_escape.h"
 
@@ -31,18 +31,6 @@ std::string WithPlace(const TestFailure& failure) {
 
 std::string XmlSeconds(absl::Duration duration) {
   return absl::StrFormat("%.3f", std::max(0.0, absl::ToDoubleSeconds(duration)));
-}
-
-// "... waited for rank 1: ..." names rank 1, "rank 12" does not.
-bool Names(absl::string_view text, int rank) {
-  const std::string name = absl::StrCat("rank ", rank);
-  for (size_t at = text.find(name); at != absl::string_view::npos; at = text.find(name, at + 1)) {
-    const size_t end = at + name.size();
-    if (end == text.size() || !absl::ascii_isdigit(static_cast<unsigned char>(text[end]))) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -180,7 +168,7 @@ absl::string_view JobReport::Mark(const Entry& entry) const {
   if (entry.ended_by_us) return "ended by muster";
   if (!first.fatal && entry.test != first.test) return "";
   const bool explained = entry.fatal && facts_.result.OnRecord(first.rank);
-  return explained || Names(entry.text, first.rank) ? "consequence" : "";
+  return explained || NamesRank(entry.text, first.rank) ? "consequence" : "";
 }
 
 std::vector<std::string> JobReport::Lines() const {

@@ -1,6 +1,7 @@
 #include "muster/core/group/fake_backend.h"
 
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -134,6 +135,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> FakeBackend::Connect(const Connect
   auto rules = world_->rules.find(context.rank);
   const FakeWorld::Rules ours = rules == world_->rules.end() ? FakeWorld::Rules() : rules->second;
   if (!ours.connect_error.ok()) return ours.connect_error;
+  if (ours.connect_throws) throw std::runtime_error("no such device");
   if (ours.connect_hangs) world_->AwaitUnblock();
   if (ours.connect_blocks) {
     struct Wait {

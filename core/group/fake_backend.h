@@ -23,12 +23,13 @@ class FakeWorld {
   struct Rules {
     absl::Status connect_error;        // what Connect of `rank` answers
     bool connects_to_nothing = false;  // Connect of `rank` gives a null pointer
-    bool connect_blocks = false;       // Connect of `rank` waits for its cancellation or deadline
-    absl::Status operation_error;      // what every operation of `rank` answers
-    bool operation_blocks = false;     // every operation of `rank` waits for Abort or its deadline
-    bool ignores_deadline = false;     // operations of `rank`; Abort and Unblock end them
-    absl::Status finalize_error;       // what Finalize of `rank` answers
-    bool finalize_blocks = false;      // Finalize of `rank` waits for Abort
+    bool connect_throws = false;
+    bool connect_blocks = false;    // Connect of `rank` waits for its cancellation or deadline
+    absl::Status operation_error;   // what every operation of `rank` answers
+    bool operation_blocks = false;  // every operation of `rank` waits for Abort or its deadline
+    bool ignores_deadline = false;  // operations of `rank`; Abort and Unblock end them
+    absl::Status finalize_error;    // what Finalize of `rank` answers
+    bool finalize_blocks = false;   // Finalize of `rank` waits for Abort
     // What does not return, not even when aborted or cancelled, until Unblock:
     bool ignores_abort = false;  // operations of `rank`
     bool connect_hangs = false;

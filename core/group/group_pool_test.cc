@@ -195,6 +195,18 @@ TEST(GroupPoolTest, AConnectThatFailsOnOneRankIsUndoneOnAllAndTheNextAttemptWork
   }
 }
 
+TEST(GroupPoolTest, AConnectThatThrowsIsAFailureLikeAnother) {
+  TestJob job(2);
+  job.world().rules[1].connect_throws = true;
+  for (auto& lease : job.AcquireAll(TestJob::Spec())) {
+    EXPECT_EQ(lease.status().code(), absl::StatusCode::kInternal) << lease.status();
+    EXPECT_THAT(
+        std::string(lease.status().message()),
+        HasSubstr("rank 1 could not connect 'train/1': the backend \"fake\" let an exception "
+                  "out: no such device"));
+  }
+}
+
 TEST(GroupPoolTest, AConnectThatNeverReturnsIsCancelledWhenAnotherRankFails) {
   TestJob job(2);
   job.world().rules[0].connect_blocks = true;

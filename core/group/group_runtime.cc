@@ -360,7 +360,7 @@ void GroupRuntime::RunOnHelper(Helper helper, absl::string_view call,
   auto shared_then = std::make_shared<absl::AnyInvocable<void(absl::Status)>>(std::move(then));
   absl::Status started = helpers_[helper].thread.Start(
       [self = shared_from_this(), task = std::move(task), shared_then, finish]() mutable {
-        absl::Status result = task();
+        absl::Status result = self->CatchAll([&task] { return task(); });
         task = nullptr;
         finish(std::move(self), std::move(*shared_then), std::move(result));
       });

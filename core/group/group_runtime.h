@@ -21,6 +21,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/collective/backend.h"
@@ -177,6 +178,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
                        absl::Duration timeout, const std::shared_ptr<WorkState>& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
   // Of one that cannot be run: the group fails, and the cause is to be its result.
+  // Of a call of the backend; Internal for an exception that it lets out.
+  absl::Status CatchAll(absl::FunctionRef<absl::Status()> call) const;
+  // What the others read of a failure that this rank found. A cause is its fault; a suspicion is
+  // only what it saw, and who reads it may be the one that it names.
+  absl::Status OfThisRank(const absl::Status& why) const;
   void GiveUp(const OperationGate::Ticket& ticket, absl::Status why);
   // Now, or once the cause is known: waits for nothing.
   void FinishWithCause(std::string label, std::shared_ptr<WorkState> work)

@@ -26,10 +26,12 @@ absl::Status DidNotFinish(absl::string_view label, const GroupRuntime& group,
                    absl::FormatDuration(timeout), " on rank ", group.rank(), ": ", why));
 }
 
+}  // namespace
+
 // A backend keeps the exceptions of its library to itself. One that does not would leave the gate
 // shut behind an operation that nobody is in, or end the process on the group's own thread; and its
 // peers are in that operation too. So it is a failure like another.
-absl::Status CatchAll(const GroupRuntime& group, absl::FunctionRef<absl::Status()> call) {
+absl::Status GroupRuntime::CatchAll(absl::FunctionRef<absl::Status()> call) const {
   std::string what;
   try {
     return call();
@@ -39,16 +41,22 @@ absl::Status CatchAll(const GroupRuntime& group, absl::FunctionRef<absl::Status(
     what = "it is no std::exception";
   }
   return absl::InternalError(
-      absl::StrCat("the backend \"", group.backend(), "\" let an exception out: ", what));
+      absl::StrCat("the backend \"", backend(), "\" let an exception out: ", what));
 }
-
-}  // namespace
 
 absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status& status) const {
   const std::string where = absl::StrCat(label, " of ", id());
   // A cause that is this operation's own has it already.
   if (absl::StartsWith(status.message(), where)) return status;
   return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
+}
+
+absl::Status GroupRuntime::OfThisRank(const absl::Status& why) const {
+  if (CertaintyOf(why) == Certainty::kCause) {
+    return absl::Status(why.code(), absl::StrCat("rank ", options_.rank, ": ", why.message()));
+  }
+  return absl::Status(why.code(),
+                      absl::StrCat(why.message(), " (seen by rank ", options_.rank, ")"));
 }
 
 absl::Status GroupRuntime::WaitCause() const {
@@ -97,7 +105,9 @@ Work GroupRuntime::RunAsync(Operation operation, absl::Duration timeout) {
     ticket = gate_.Enter(operation.name, operation.kind, OperationGate::Mode::kQueued);
     if (ticket.ok()) queued = Enqueue(operation, *ticket, timeout, work);
   }
-  if (!ticket.ok()) {
+  if (!ticket.ok() && state() == GroupState::kAborting) {
+    FinishWithCause(std::string(operation.name), work);
+  } else if (!ticket.ok()) {
     work->Finish(Labelled(operation.name, ticket.status()));
   } else if (!queued.ok()) {
     GiveUp(*ticket, queued);
@@ -122,7 +132,7 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
     status = HitFault(FaultPoint::kGroupOperation, options_.rank);
     if (status.ok()) {
       watch_->Enter(ticket.label, timeout);
-      status = CatchAll(*this, [&] { return operation.run(*communicator, options); });
+      status = CatchAll([&] { return operation.run(*communicator, options); });
       watch_->Leave();
     }
   }
@@ -133,12 +143,11 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
     if (absl::IsDeadlineExceeded(status)) {
       why = DidNotFinish(ticket.label, *this, timeout, status.message());
     } else {
-      // This rank's own, and soon everybody's: a peer must not read "lost contact with" itself.
       // InvalidArgument is said of what was found before anything moved, and leaves the group
       // alone; this was not, and does not.
-      why = absl::Status(
-          absl::IsInvalidArgument(status) ? absl::StatusCode::kFailedPrecondition : status.code(),
-          absl::StrCat("rank ", options_.rank, ": ", status.message()));
+      why = OfThisRank(absl::IsInvalidArgument(status)
+                           ? absl::FailedPreconditionError(status.message())
+                           : status);
     }
     // Before Leave: a close that waits for this operation must find the failure first.
     Step([why](GroupProtocol& protocol, absl::Time now) {
@@ -182,9 +191,7 @@ absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ti
 
 // The ranks number their collectives alike, so one that cannot be run here breaks the group.
 void GroupRuntime::GiveUp(const OperationGate::Ticket& ticket, absl::Status why) {
-  if (CertaintyOf(why) == Certainty::kCause) {
-    why = absl::Status(why.code(), absl::StrCat("rank ", options_.rank, ": ", why.message()));
-  }
+  why = OfThisRank(why);
   Step([why](GroupProtocol& protocol, absl::Time now) {
     return protocol.Fail(now, why, CertaintyOf(why));
   });

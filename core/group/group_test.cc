@@ -453,10 +453,11 @@ TEST_F(GroupTest, ATransportErrorWithoutACauseIsReportedAsWhatItIs) {
   job_->world().rules[0].operation_error =
       absl::UnavailableError("lost contact with rank 1: connection reset");
   Acquire(spec);
-  EXPECT_EQ(Message(AllReduce(leases_[0])),
-            "all_reduce #1 of train/1: rank 0: lost contact with rank 1: connection reset");
+  EXPECT_EQ(
+      Message(AllReduce(leases_[0])),
+      "all_reduce #1 of train/1: lost contact with rank 1: connection reset (seen by rank 0)");
   EXPECT_THAT(Message(AllReduce(leases_[1])),
-              HasSubstr("of train/1: rank 0: lost contact with rank 1: connection reset"));
+              HasSubstr("of train/1: lost contact with rank 1: connection reset (seen by rank 0)"));
 }
 
 TEST_F(GroupTest, ClosingAPoolClosesItsGroupsOnEveryRank) {

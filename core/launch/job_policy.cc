@@ -58,7 +58,7 @@ JobPolicy::Actions JobPolicy::RankEnded(int rank, const RankExit& exit, bool in_
 void JobPolicy::SessionChanged(int rank, const std::optional<std::string>& lost, absl::Time now) {
   if (rank < 0 || static_cast<size_t>(rank) >= ranks_.size()) return;
   if (!lost.has_value()) {
-    if (!stopping()) RemoveSuspect(rank);
+    RemoveSuspect(rank);
   } else if (!ranks_[static_cast<size_t>(rank)].ended) {
     suspects_.push_back({rank, *lost, now + limits_.suspicion_grace});
   }

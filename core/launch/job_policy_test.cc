@@ -137,6 +137,12 @@ TEST_F(JobPolicyTest, ALostRankThatComesAgainIsNoFailure) {
   EXPECT_THAT(job.TimePassed(At(60)), IsEmpty());
   End(job, 0, RankExit::Exited(1), 61);
   EXPECT_EQ(job.Result(At(61)).first_failed, 0);
+  // The failure of a rank that ran to its end is no reason to end the others.
+  JobPolicy calm = Job(2);
+  calm.RankEnded(0, RankExit::Exited(1), /*in_order=*/true, At(1));
+  calm.SessionChanged(1, "its connection closed", At(2));
+  calm.SessionChanged(1, std::nullopt, At(2.5));
+  EXPECT_EQ(calm.NextDeadline(), absl::InfiniteFuture());
   // What was decided stays.
   JobPolicy late = Job(2);
   late.SessionChanged(1, "its connection closed", At(5));

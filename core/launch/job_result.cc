@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "muster/core/platform/describe_ranks.h"
 
 namespace muster {
 namespace {
@@ -144,13 +145,11 @@ std::vector<std::string> JobResult::Report() const {
                                  ": cannot write the job's output: ", output_error));
     if (!others.empty()) lines.push_back(absl::StrCat("consequences of it: ", Join(others)));
   } else if (timed_out) {
-    std::vector<std::string> running;
-    for (const int rank : running_at_timeout) running.push_back(absl::StrCat(rank));
-    lines.push_back(absl::StrCat(
-        "FAILED after ", Seconds(duration), ": the timeout passed while ",
-        running.empty()
-            ? "its output waited for a reader"
-            : absl::StrCat("rank", running.size() == 1 ? " " : "s ", Join(running), " still ran")));
+    lines.push_back(
+        absl::StrCat("FAILED after ", Seconds(duration), ": the timeout passed while ",
+                     running_at_timeout.empty()
+                         ? "its output waited for a reader"
+                         : absl::StrCat(DescribeRanks(running_at_timeout), " still ran")));
     if (!others.empty()) lines.push_back(Join(others));
   } else {
     const bool alike = AllFailedAlike();

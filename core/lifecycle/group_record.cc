@@ -37,8 +37,10 @@ std::optional<int> GroupRecord::RankAtFault() const {
     return std::nullopt;
   }
   // "rank 1 and rank 2 ...", "rank 1 closed after #41 and rank 0 ...", "rank 1 could not connect
-  // ...: rank 2 did not come": each of them may have done what was right.
-  for (const absl::string_view of_several : {" and ", " closed after #", " could not connect "}) {
+  // ...: rank 2 did not come", "rank 1: the ranks called different operations: ...": each of them
+  // may have done what was right.
+  for (const absl::string_view of_several :
+       {" and ", " closed after #", " could not connect ", ": the ranks "}) {
     if (absl::StartsWith(text.substr(end), of_several)) return std::nullopt;
   }
   return rank;

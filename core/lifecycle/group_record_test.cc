@@ -79,7 +79,9 @@ TEST(GroupRecordTest, ACauseThatBeginsWithARankIsThatRanksFault) {
         "rank 1, rank 2 did not come", "rank 1 and rank 2 did not come",
         "rank 0 closed after #41 and rank 1 closed after #40 of 'train/1': the ranks did not",
         "rank 0 closed after #41, and rank 1 was in all_reduce #42",
-        "rank 0 could not connect 'train/1': rank 2 did not come", "lost contact with rank 2",
+        "rank 0 could not connect 'train/1': rank 2 did not come",
+        "lost contact with rank 2: it closed the connection (seen by rank 0)",
+        "rank 1: the ranks called different operations: rank 0 barrier, rank 1 broadcast of f32[1]",
         "barrier #1 of train/1 did not finish within 5s on rank 0"}) {
     EXPECT_EQ(at_fault(cause), std::nullopt) << cause;
   }

@@ -60,8 +60,8 @@ class LivePools {
   void Add(LivePool* pool);
   // When it returns no call on `pool` is running and none will come.
   void Remove(LivePool* pool);
-  // The same for a pool that its caller leaves in memory for ever: returns at once, while a call
-  // may still run. For the pool's own control thread, which such a call may be waiting for.
+  // Takes it off the list without waiting: a call may still be running, so its caller leaves it in
+  // memory for ever. For the pool's own control thread, which such a call may be waiting for.
   void Forget(LivePool* pool);
 
   // Lists `group`, which left residue in this process, until the last copy of the result is gone:
