@@ -49,8 +49,9 @@ FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t m
       max_queued_(max_queued),
       input_(kReadBytes, '\0') {
   asio::error_code error;
-  socket_.assign(Protocol(family), fd, error);
-  if (!error) socket_.non_blocking(true, error);
+  // What these return stands in `error`, too.
+  (void)socket_.assign(Protocol(family), fd, error);
+  if (!error) (void)socket_.non_blocking(true, error);
   if (error) {
     // Only when the system has no more room to watch descriptors.
     if (!socket_.is_open()) close(fd);
@@ -144,7 +145,7 @@ void FrameStream::Finish() {
 
 void FrameStream::ShutDown() {
   asio::error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  (void)socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
 }
 
 void FrameStream::Close(const absl::Status& why) {
@@ -172,9 +173,9 @@ void FrameStream::Abandon() {
 void FrameStream::CloseSocket() {
   // Shut down first: a child that is being forked at this moment keeps a dead connection only.
   asio::error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  (void)socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   fork_guard_.Reset();
-  socket_.close(ignored);
+  (void)socket_.close(ignored);
   queue_.clear();
   queued_ = 0;
 }
