@@ -16,10 +16,11 @@ else
   targets=//...
 fi
 
-# "muster/..." is the checkout itself: instead of Bazel's folder of links for each library
-# (_virtual_includes), one link. So a header has one path, and an editor opens the right file.
+# "muster/..." is the checkout itself, then what Bazel has generated: instead of Bazel's folder of
+# links for each library (_virtual_includes), two links. So a header has one path, and an editor
+# opens the right file.
 include=$(muster_cache)/include/$(echo "$MUSTER_ROOT" | sha256sum | cut -c1-8)
-mkdir -p "$include"
+mkdir -p "$include/generated"
 ln -sfn "$MUSTER_ROOT" "$include/muster"
 
 actions=$(mktemp)
@@ -27,6 +28,8 @@ trap 'rm -f "$actions"' EXIT
 quietly ./bazelw --setup
 execution_root=$(./bazelw info execution_root 2> /dev/null) ||
   fail "bazel info failed" "./bazelw info, and see what it says"
+generated=$(./bazelw info bazel-bin 2> /dev/null) || fail "bazel info failed" "./bazelw info, and see what it says"
+ln -sfn "$generated" "$include/generated/muster"
 ./bazelw aquery --output=jsonproto "mnemonic(\"CppCompile\", $targets)" > "$actions" 2> /dev/null ||
   fail "bazel aquery failed for $targets" "./bazelw build $targets, and see what it says"
 python3 tools/lint/compile_commands.py "$actions" "$execution_root" "$MUSTER_ROOT" "$include" \

@@ -190,6 +190,7 @@ std::chrono::steady_clock::time_point GlooMesh::LookAround() {
         static_cast<::gloo::transport::tcp::Pair*>(transport_->getPair(peer).get())->sendNote(note);
       } catch (const ::gloo::IoException&) {
         // A connection that has ended: what waits for it finds out, and what does not need not.
+        continue;
       }
     }
   }

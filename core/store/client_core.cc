@@ -211,19 +211,17 @@ void ClientCore::Start(Request request, absl::string_view what, absl::Time deadl
       refused =
           absl::DeadlineExceededError(absl::StrCat(name, ": its deadline had passed already"));
     }
-    if (refused.ok()) {
-      request.id = next_id_++;
-      Pending& pending = pending_[request.id];
-      pending.what = std::move(name);
-      pending.done = std::move(done);
-      pending.timer =
-          executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
-            if (auto core = self.lock()) core->OnDeadline(id);
-          });
-      channel = channel_;
-    }
+    if (!refused.ok()) return PostAnswer(std::move(done), std::move(refused));
+    request.id = next_id_++;
+    Pending& pending = pending_[request.id];
+    pending.what = std::move(name);
+    pending.done = std::move(done);
+    pending.timer =
+        executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
+          if (auto core = self.lock()) core->OnDeadline(id);
+        });
+    channel = channel_;
   }
-  if (!refused.ok()) return PostAnswer(std::move(done), std::move(refused));
   channel->Send(std::move(request));
 }
 

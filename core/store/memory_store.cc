@@ -32,7 +32,7 @@ class MemoryChannel final : public ClientCore::Channel, public StoreEngine::Sink
 
   // From the engine, under the hub's lock: only posts.
   void Send(const Response& response) override {
-    executor_->Post([core = core_, response]() mutable {
+    executor_->Post([core = core_, response = response]() mutable {
       if (auto alive = core.lock()) alive->Deliver(std::move(response));
     });
   }

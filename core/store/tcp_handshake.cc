@@ -60,7 +60,7 @@ class Line {
       const absl::Duration left = deadline_ - MonotonicNow();
       if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("");
       const int64_t milliseconds = std::min<int64_t>(
-          absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 3600 * 1000);
+          absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), int64_t{3600} * 1000);
       pollfd poller = {fd_, events, 0};
       if (poll(&poller, 1, static_cast<int>(milliseconds)) > 0) return absl::OkStatus();
     }

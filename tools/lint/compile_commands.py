@@ -1,7 +1,7 @@
 """Turns the output of `bazel aquery --output=jsonproto` into compile_commands.json.
 
 usage: compile_commands.py ACTIONS EXECUTION_ROOT WORKSPACE INCLUDE
-INCLUDE is a folder with a link "muster" to WORKSPACE.
+INCLUDE is a folder with a link "muster" to WORKSPACE, and "generated/muster" to Bazel's outputs.
 """
 
 import json
@@ -20,7 +20,7 @@ VIRTUAL = re.compile(r"(-I|-isystem|-iquote)?bazel-out/.*/_virtual_includes/.*")
 
 
 def compile_arguments(arguments, include):
-    """The arguments of one action, for clang, with one include folder for all of Muster."""
+    """The arguments of one action, for clang, with the include folders of INCLUDE for all of Muster."""
     result = []
     after_flag = False
     for argument in arguments:
@@ -30,10 +30,10 @@ def compile_arguments(arguments, include):
         if VIRTUAL.fullmatch(argument):
             if after_flag:
                 result.pop()
-            argument = "-I" + include
-            if argument in result:
-                after_flag = False
-                continue
+            after_flag = False
+            if "-I" + include not in result:
+                result += ["-I" + include, "-I" + include + "/generated"]
+            continue
         # The headers of others are not ours to mend.
         if argument.startswith("external/") and after_flag:
             result[-1] = "-isystem"
