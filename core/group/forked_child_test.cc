@@ -11,10 +11,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "muster/core/group/test_job.h"
 #include "muster/core/observe/live_groups.h"
+
+namespace {
+bool is_forked_child = false;
+}  // namespace
+
+// LeakSanitizer asks this at exit. The parent's other threads do not exist in a forked child: what
+// only their stacks point to would pass for lost there.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): its name
+extern "C" int __lsan_is_turned_off() { return is_forked_child ? 1 : 0; }
 
 namespace muster {
 namespace {
@@ -23,6 +33,7 @@ namespace {
 std::string InChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
+    is_forked_child = true;
     alarm(60);
     _exit(body());
   }
@@ -73,6 +84,10 @@ int UseAll(GroupPool& pool, GroupLease& lease) {
 }
 
 TEST(ForkedChildTest, NothingThatItInheritsWaitsForALockOfItsParent) {
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+  GTEST_SKIP() << "gcc 12's AddressSanitizer forks while other threads hold its allocator's locks: "
+                  "the child hangs in operator new";
+#endif
   TestJob job(1);
   absl::StatusOr<GroupLease> lease = job.pool(0).Acquire(TestJob::Spec());
   ASSERT_TRUE(lease.ok()) << lease.status();

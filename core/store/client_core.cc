@@ -216,10 +216,9 @@ void ClientCore::Start(Request request, absl::string_view what, absl::Time deadl
     Pending& pending = pending_[request.id];
     pending.what = std::move(name);
     pending.done = std::move(done);
-    pending.timer =
-        executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
-          if (auto core = self.lock()) core->OnDeadline(id);
-        });
+    pending.timer = executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
+      if (auto core = self.lock()) core->OnDeadline(id);
+    });
     channel = channel_;
   }
   channel->Send(std::move(request));
