@@ -133,12 +133,16 @@ int AbortsAtExit(Body body) {
 }
 
 TEST(LiveGroupsTest, ExitAbortsWhatIsAlive) {
-  EXPECT_EQ(AbortsAtExit([](int fd) { LivePools::Global().Add(new FakePool(fd)); }), 1);
+  EXPECT_EQ(AbortsAtExit([](int fd) {
+              static auto* const pool = new FakePool(fd);  // there until the process is gone
+              LivePools::Global().Add(pool);
+            }),
+            1);
 }
 
 TEST(LiveGroupsTest, AForkedChildsExitLeavesItsParentsPoolsAlone) {
   EXPECT_EQ(AbortsAtExit([](int fd) {
-              auto* pool = new FakePool(fd);
+              static auto* const pool = new FakePool(fd);
               LivePools::Global().Add(pool);
               const pid_t grandchild = fork();
               if (grandchild == 0) exit(0);
