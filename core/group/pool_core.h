@@ -70,6 +70,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   // `cause` as it is: it names this rank already.
   void Abort(const absl::Status& cause);
   void AbortBecause(absl::string_view why) override;
+  bool RunsHere() const override { return on_control_thread(); }
 
   // --- leases, which know that a forked child is none of theirs
   void Release(LeaseRecord& lease);

@@ -138,7 +138,8 @@ void PoolCore::Abort(const absl::Status& cause) {
 }
 
 void PoolCore::AbortBecause(absl::string_view why) {
-  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " ", why)));
+  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " (host ", connection_.host,
+                                            ", pid ", connection_.pid, ") ", why)));
 }
 
 void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Time deadline) {

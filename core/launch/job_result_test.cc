@@ -120,7 +120,8 @@ TEST(JobResultTest, ARecordBlamesNobodyWhoEndedWellOrDoesNotExist) {
 
 TEST(JobResultTest, WhoEndsUnderALivingGroupIsBlamedWhateverItsCode) {
   JobResult result = RankZeroEndedFirst();
-  result.failed_groups = {{"train", "rank 2 exited while its groups were alive", 2, true}};
+  result.failed_groups = {
+      {"train", "rank 2 (host a, pid 102) exited while its groups were alive", 2, true}};
   result.BlameByRecord();
   EXPECT_EQ(result.first_failed, 2);
   EXPECT_EQ(result.ExitCode(), 1);

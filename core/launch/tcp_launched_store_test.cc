@@ -147,7 +147,7 @@ int RankMain(absl::string_view what) {
   }
   if (what == "end under the group" && world->rank == 0) {
     session.Set(GroupRecordKey("g"),
-                FailureOf("rank 0 exited while its groups were alive").Encode());
+                FailureOf("rank 0 (host a, pid 7) exited while its groups were alive").Encode());
     _exit(0);
   }
   if (world->rank != 0) {

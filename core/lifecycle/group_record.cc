@@ -50,9 +50,13 @@ bool GroupRecord::BlamesAnEnd() const {
   if (!RankAtFault().has_value()) return false;
   absl::string_view text = cause.message();
   text.remove_prefix(text.find_first_of(" :", absl::string_view("rank ").size()));
-  return absl::StartsWith(text, " exited while ") ||
-         absl::StartsWith(text, " destroyed its pool while ") ||
-         (absl::StartsWith(text, " (") && absl::StrContains(text, ") was lost: "));
+  if (absl::StartsWith(text, " destroyed its pool while ")) return true;
+  if (!absl::StartsWith(text, " (")) return false;
+  for (const absl::string_view end :
+       {") was lost: ", ") exited while ", ") was told to stop by signal "}) {
+    if (absl::StrContains(text, end)) return true;
+  }
+  return false;
 }
 
 std::string GroupRecord::Encode() const {

@@ -45,8 +45,9 @@ struct GroupRecord {
   // none.
   std::optional<int> RankAtFault() const;
 
-  // That fault is that the rank's process or pool ended under the group ("rank 1 exited while ...",
-  // "rank 1 (host b, pid 812) was lost: ..."): no way to end well, whatever the exit code.
+  // That fault is that the rank's process or pool ended under the group ("rank 1 (host b, pid
+  // 812) exited while ...", "... was lost: ...", "... was told to stop by signal ..."): no way to
+  // end well, whatever the exit code.
   bool BlamesAnEnd() const;
 
   std::string Encode() const;

@@ -74,6 +74,7 @@ TEST(GroupRecordTest, ACauseThatBeginsWithARankIsThatRanksFault) {
   EXPECT_EQ(at_fault("rank 1: label 17 out of range"), 1);
   EXPECT_EQ(at_fault("rank 12 left: \"rank 3: x\""), 12);
   EXPECT_EQ(at_fault("rank 3 (host b, pid 812) was lost: killed by signal 9"), 3);
+  EXPECT_EQ(at_fault("rank 2 (host a, pid 7) was told to stop by signal 15 (Terminated)"), 2);
   for (const char* cause :
        {"", "rank ", "rank 1", "rank x: y", "rank -1: y", "rank 99999999999: y", "ranks 1: y",
         "rank 1, rank 2 did not come", "rank 1 and rank 2 did not come",
@@ -94,11 +95,13 @@ TEST(GroupRecordTest, OnlyAnEndUnderTheGroupIsNoWayToEndWell) {
     record.cause = absl::InternalError(message);
     return record.BlamesAnEnd();
   };
-  EXPECT_TRUE(blames_an_end("rank 1 exited while its groups were alive"));
+  EXPECT_TRUE(blames_an_end("rank 1 (host b, pid 812) exited while its groups were alive"));
+  EXPECT_TRUE(blames_an_end("rank 1 (host b, pid 812) was told to stop by signal 15 (Terminated)"));
   EXPECT_TRUE(blames_an_end("rank 12 destroyed its pool while it held group a/1"));
   EXPECT_TRUE(blames_an_end("rank 3 (host b, pid 812) was lost: exited with code 0"));
-  for (const char* cause : {"", "rank 1 left: \"rank 2 exited while x\"", "rank 1: exited while x",
-                            "rank 1 exited", "rank 1 and rank 2 exited while x"}) {
+  for (const char* cause :
+       {"", "rank 1 left: \"rank 2 exited while x\"", "rank 1: exited while x", "rank 1 exited",
+        "rank 1 and rank 2 exited while x", "rank 1 (host b, pid 812) took its time"}) {
     EXPECT_FALSE(blames_an_end(cause)) << cause;
   }
   EXPECT_FALSE(GroupRecord().BlamesAnEnd());

@@ -142,6 +142,19 @@ void LivePools::AbortAll(absl::string_view why) {
     --entry->calls;
     pools_.erase(std::remove(pools_.begin(), pools_.end(), entry), pools_.end());
   }
+  AwaitOtherAborts();
+}
+
+void LivePools::AwaitOtherAborts() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<Entry>> others;
+  for (const std::shared_ptr<Entry>& entry : pools_) {
+    if (entry->calls > 0 && !entry->pool->RunsHere()) others.push_back(entry);
+  }
+  for (const std::shared_ptr<Entry>& entry : others) {
+    const auto ended = [&entry] { return entry->calls == 0; };
+    mutex_.Await(absl::Condition(&ended));
+  }
 }
 
 std::vector<LiveGroup> AllLiveGroups() { return LivePools::Global().All(); }

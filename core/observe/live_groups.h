@@ -44,9 +44,11 @@ class LivePool {
   // Without those that LeaveBehind lists.
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
   // Abort everything: within the pool's close_timeout and the specs' cause_window, and another
-  // close_timeout for a store that does not answer. The peers are told "rank 1 <why>". Never called
-  // in a forked child.
+  // close_timeout for a store that does not answer. The peers are told "rank 1 (host b, pid 812)
+  // <why>". Never called in a forked child.
   virtual void AbortBecause(absl::string_view why) = 0;
+  // Whether this is a thread that an AbortBecause on another one waits for.
+  virtual bool RunsHere() const { return false; }
 };
 
 // Thread-safe. In a forked child one that the parent made is empty, and locks nothing: a thread of
@@ -73,8 +75,9 @@ class LivePools {
 
   // The pools' groups, and what was left behind.
   std::vector<LiveGroup> All() const;
-  // What the exit hook does, which gives no other reason: "rank 1 exited while ...". One pool after
-  // the other; observers and other threads may use this list meanwhile.
+  // What the exit hook does, which gives no other reason: "rank 1 (host b, pid 812) exited while
+  // ...". One pool after the other; observers and other threads may use this list meanwhile. Those
+  // that another thread aborts already are waited for, but not on a thread which that waits for.
   void AbortAll(absl::string_view why = "exited while its groups were alive");
 
  private:
@@ -87,6 +90,7 @@ class LivePools {
   bool used() const { return used_ && made_in_ == ForkGeneration(); }
   // The next pool that is not aborted yet, with a call counted; null at the end.
   std::shared_ptr<Entry> TakeForAbort();
+  void AwaitOtherAborts();
   std::shared_ptr<Entry> Unlist(LivePool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::vector<std::shared_ptr<const LiveGroup>> Residues() const;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -108,6 +109,54 @@ TEST(LiveGroupsTest, WhoeverAbortsAllSaysWhy) {
   pools.Add(&pool);
   pools.AbortAll("left a group open");
   EXPECT_EQ(pool.why(), "left a group open");
+}
+
+// An abort that needs the test's word to end, and says on which thread it would be waited for.
+class SlowPool final : public LivePool {
+ public:
+  std::vector<LiveGroup> LiveGroups() const override { return {}; }
+  void AbortBecause(absl::string_view) override {
+    begun.Notify();
+    go.WaitForNotification();
+    ended = true;
+  }
+  bool RunsHere() const override { return std::this_thread::get_id() == needed.load(); }
+
+  absl::Notification begun, go;
+  std::atomic<bool> ended{false};
+  std::atomic<std::thread::id> needed{std::thread::id()};
+};
+
+// The hook at exit, while a signal's shutdown is under way.
+TEST(LiveGroupsTest, WhoeverFindsAnAbortUnderWayWaitsForIt) {
+  LivePools pools;
+  SlowPool pool;
+  pools.Add(&pool);
+  std::thread first([&] { pools.AbortAll("was told to stop"); });
+  pool.begun.WaitForNotification();
+  std::thread second([&] {
+    pools.AbortAll();
+    EXPECT_TRUE(pool.ended);
+  });
+  pool.go.Notify();
+  second.join();
+  first.join();
+}
+
+TEST(LiveGroupsTest, AThreadThatAnAbortWaitsForDoesNotWaitForThat) {
+  LivePools pools;
+  SlowPool pool;
+  pools.Add(&pool);
+  std::thread first([&] { pools.AbortAll("was told to stop"); });
+  pool.begun.WaitForNotification();
+  std::thread needed([&] {
+    pool.needed = std::this_thread::get_id();
+    pools.AbortAll();
+    EXPECT_FALSE(pool.ended);
+    pool.go.Notify();
+  });
+  needed.join();
+  first.join();
 }
 
 // Runs `body` in a child that ends by exit(); gives how often a pool was aborted there.

@@ -192,8 +192,8 @@ TEST_F(OwnCodeTest, ARankThatExitsIsNamedByTheOthers) {
   ASSERT_NO_FATAL_FAILURE(TrainUntilIt("exit"));
   const std::optional<OutputLine> own = job_->WaitForLine({"enough of it"}, Patience());
   ASSERT_TRUE(own.has_value()) << job_->Transcript();
-  ASSERT_NO_FATAL_FAILURE(
-      ExpectTheOthersKnow(1, own->at, KnownBound(), {"rank 1 exited while its groups were alive"}));
+  ASSERT_NO_FATAL_FAILURE(ExpectTheOthersKnow(
+      1, own->at, KnownBound(), {"rank 1 (host ", ") exited while its groups were alive"}));
   // Its own code, or that of a rank that knew it before the process was gone.
   ExpectTheEnd({7, 1}, own->at, EndBound());
 }
