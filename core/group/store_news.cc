@@ -40,6 +40,7 @@ void StoreNews::Subscribe(const std::string& name, Listener* listener) {
 void StoreNews::TellSessions(Listener* listener) {
   const std::map<int, SessionRecord> sessions = sessions_;
   for (const auto& [rank, session] : sessions) {
+    if (session.liveness == SessionRecord::Liveness::kLeft) continue;
     if (listeners_.count(listener) != 0) listener->OnSession(session);
   }
 }

@@ -40,7 +40,8 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
   // Tells the record of `name` as far as it is known, and from then on every change of it and of
   // the sessions.
   void Subscribe(const std::string& name, Listener* listener);
-  // Tells every session that is known.
+  // Tells every session that is known, but for those that have left: who did before a group began
+  // may come again for it, be it from a new process.
   void TellSessions(Listener* listener);
   void Unsubscribe(Listener* listener);
   // The answer to a compare-and-set is ahead of the watch, and may be the last thing that a group

@@ -58,9 +58,10 @@ struct Heard final : StoreNews::Listener {
   void OnRecord(Revision revision, const GroupRecord& record) override {
     records.push_back({revision, record.generation});
   }
-  void OnSession(const SessionRecord&) override {}
+  void OnSession(const SessionRecord& session) override { ranks.push_back(session.rank); }
   void OnStoreLost(const absl::Status&) override {}
 
+  std::vector<int> ranks;
   std::vector<std::pair<Revision, int64_t>> records;
 };
 
@@ -96,6 +97,30 @@ TEST_F(StoreNewsTest, WhatAnAnswerSaidIsToldToNobodyBeforeItsTurn) {
   EXPECT_THAT(heard.records, IsEmpty()) << "it would overtake what is on its way";
   store_.Changed(RecordOf(5, 1));
   EXPECT_THAT(heard.records, ElementsAre(Pair(5, 1)));
+}
+
+WatchEvent SessionOf(int rank, SessionRecord::Liveness liveness) {
+  SessionRecord session;
+  session.rank = rank;
+  session.liveness = liveness;
+  WatchEvent event;
+  event.entry.key = SessionKey(rank);
+  event.entry.value = session.Encode();
+  return event;
+}
+
+// Each is news once; but a group that begins later is told of the lost alone, who do not come again
+// as they were.
+TEST_F(StoreNewsTest, WhoLeftBeforeAGroupBeganMayComeAgain) {
+  Heard heard;
+  news_->Subscribe("train", &heard);
+  store_.sessions(std::vector<WatchEvent>{SessionOf(0, SessionRecord::Liveness::kLive),
+                                          SessionOf(1, SessionRecord::Liveness::kLeft),
+                                          SessionOf(2, SessionRecord::Liveness::kLost)});
+  EXPECT_THAT(heard.ranks, ElementsAre(0, 1, 2));
+  heard.ranks.clear();
+  news_->TellSessions(&heard);
+  EXPECT_THAT(heard.ranks, ElementsAre(0, 2));
 }
 
 TEST_F(StoreNewsTest, OlderNewsNeverTakesThePlaceOfNewer) {

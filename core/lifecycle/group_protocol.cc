@@ -341,10 +341,13 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
   switch (state()) {
     case GroupState::kRendezvous:
-      // Nobody knows yet which incarnation will come. One that died will not; one that left in good
-      // order may be the last pool of a process that is about to come with its next one.
+      // Nobody knows yet which incarnation will come. One that died will not, nor one whose process
+      // ends; else one that left in good order may be the last pool of a process that is about to
+      // come with its next one.
       if (session.liveness == SessionRecord::Liveness::kLost) {
         FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
+      } else if (!alive && TellsOfAProcessEnd(session.reason)) {
+        FailNow(now, absl::UnavailableError(session.reason), Certainty::kCause);
       }
       break;
     case GroupState::kConnecting:

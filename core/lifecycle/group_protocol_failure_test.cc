@@ -280,6 +280,22 @@ TEST(GroupProtocolSessionTest, APeerThatLeftInGoodOrderMayComeBackToTheMeeting) 
   EXPECT_EQ(driver.protocol.state(), GroupState::kRendezvous);
 }
 
+// L6: nobody comes again from a process that ends.
+TEST(GroupProtocolSessionTest, APeerWhoseProcessEndsInGoodOrderEndsTheMeeting) {
+  for (const char* reason :
+       {"rank 1 (host b, pid 812) exited while its groups were alive",
+        "rank 1 (host b, pid 812) was told to stop by signal 15 (Terminated)"}) {
+    ProtocolDriver driver;
+    driver.ToRendezvous();
+    driver.Session(1, SessionRecord::Liveness::kLeft, 7, reason);
+    EXPECT_TRUE(driver.Did<action::Withdraw>());
+    driver.Take(driver.protocol.OnReleased());
+    driver.Take(driver.protocol.OnMet(driver.now, absl::AbortedError("rank 0 withdrew")));
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+    EXPECT_EQ(driver.protocol.cause(), absl::UnavailableError(reason));
+  }
+}
+
 TEST(GroupProtocolSessionTest, APeerThatIsGoneEndsTheMeeting) {
   ProtocolDriver driver;
   driver.ToRendezvous();

@@ -27,8 +27,9 @@ std::string CloseIntent::ClosedBy() const {
   return absl::StrCat("rank ", rank, " closed after #", sequence);
 }
 
-std::optional<int> GroupRecord::RankAtFault() const {
-  absl::string_view text = cause.message();
+namespace {
+
+std::optional<int> RankBlamedBy(absl::string_view text) {
   if (!absl::ConsumePrefix(&text, "rank ")) return std::nullopt;
   const size_t end = text.find_first_not_of("0123456789");
   int rank = 0;
@@ -46,17 +47,28 @@ std::optional<int> GroupRecord::RankAtFault() const {
   return rank;
 }
 
-bool GroupRecord::BlamesAnEnd() const {
-  if (!RankAtFault().has_value()) return false;
-  absl::string_view text = cause.message();
-  text.remove_prefix(text.find_first_of(" :", absl::string_view("rank ").size()));
-  if (absl::StartsWith(text, " destroyed its pool while ")) return true;
-  if (!absl::StartsWith(text, " (")) return false;
+// Of a cause that blames a rank, what comes after the number.
+absl::string_view AfterRank(absl::string_view cause) {
+  return cause.substr(cause.find_first_of(" :", absl::string_view("rank ").size()));
+}
+
+}  // namespace
+
+bool TellsOfAProcessEnd(absl::string_view cause) {
+  if (!RankBlamedBy(cause).has_value() || !absl::StartsWith(AfterRank(cause), " (")) return false;
   for (const absl::string_view end :
        {") was lost: ", ") exited while ", ") was told to stop by signal "}) {
-    if (absl::StrContains(text, end)) return true;
+    if (absl::StrContains(cause, end)) return true;
   }
   return false;
+}
+
+std::optional<int> GroupRecord::RankAtFault() const { return RankBlamedBy(cause.message()); }
+
+bool GroupRecord::BlamesAnEnd() const {
+  if (TellsOfAProcessEnd(cause.message())) return true;
+  return RankAtFault().has_value() &&
+         absl::StartsWith(AfterRank(cause.message()), " destroyed its pool while ");
 }
 
 std::string GroupRecord::Encode() const {

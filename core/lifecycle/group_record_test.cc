@@ -107,6 +107,15 @@ TEST(GroupRecordTest, OnlyAnEndUnderTheGroupIsNoWayToEndWell) {
   EXPECT_FALSE(GroupRecord().BlamesAnEnd());
 }
 
+TEST(GroupRecordTest, TheEndOfAPoolIsNoEndOfItsProcess) {
+  EXPECT_TRUE(TellsOfAProcessEnd("rank 1 (host b, pid 812) exited while its groups were alive"));
+  EXPECT_TRUE(TellsOfAProcessEnd("rank 1 (host b, pid 812) was lost: killed by signal 9"));
+  for (const char* cause : {"", "closed", "rank 1", "rank 1 left: \"enough\"",
+                            "rank 12 destroyed its pool while it held group a/1"}) {
+    EXPECT_FALSE(TellsOfAProcessEnd(cause)) << cause;
+  }
+}
+
 TEST(GroupRecordTest, ARecordComesBackAsItWasWritten) {
   const absl::StatusOr<GroupRecord> full = GroupRecord::Decode(FullRecord().Encode());
   ASSERT_TRUE(full.ok()) << full.status();
