@@ -242,7 +242,10 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
   Apply(GroupEvent::kPeersMet);
   want_connect_ = state() == GroupState::kConnecting;
   want_live_ = want_connect_ && options_.rank == 0;
-  if (gave_up) want_cause_ = true;
+  if (gave_up) {
+    want_cause_ = true;
+    ExcuseSuccessor();
+  }
   HandleRecord(now);
   Reconcile();
   return Finish();
@@ -345,6 +348,7 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
       // ends; else one that left in good order may be the last pool of a process that is about to
       // come with its next one.
       if (session.liveness == SessionRecord::Liveness::kLost) {
+        lost_peer_ = session;
         FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
       } else if (!alive && TellsOfAProcessEnd(session.reason)) {
         FailNow(now, absl::UnavailableError(session.reason), Certainty::kCause);
@@ -491,13 +495,6 @@ void GroupProtocol::Withdraw() {
 
 void GroupProtocol::EndAbortWhenDone() {
   if (state() == GroupState::kAborting && released_ && !cause_.ok()) Apply(GroupEvent::kReleased);
-}
-
-void GroupProtocol::BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence,
-                                  std::string closed_by) {
-  Apply(GroupEvent::kCloseRequested);
-  close_by_ = now + timeout;
-  Do(action::Drain{sequence, std::move(closed_by)});
 }
 
 }  // namespace muster

@@ -140,6 +140,9 @@ class GroupProtocol {
   void Resolve(absl::Status cause);
   void Withdraw();
   void EndAbortWhenDone();
+  // The meeting was given up for a loss that was old news: that rank is here again, as another
+  // process, and is not to blame.
+  void ExcuseSuccessor();
   void HandleIntent(absl::Time now);
   void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence,
                      std::string closed_by);
@@ -183,6 +186,7 @@ class GroupProtocol {
   // Failing.
   absl::Status candidate_;
   Certainty certainty_ = Certainty::kCause;
+  std::optional<SessionRecord> lost_peer_;  // for which the meeting was given up
   absl::Status cause_;
   bool released_ = false;
   bool residue_named_ = false;

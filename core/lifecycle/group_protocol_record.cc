@@ -11,6 +11,23 @@
 
 namespace muster {
 
+void GroupProtocol::ExcuseSuccessor() {
+  if (!lost_peer_.has_value()) return;
+  const int rank = lost_peer_->rank;
+  if (agreement_.incarnations[static_cast<size_t>(rank)] == lost_peer_->incarnation) return;
+  candidate_ = absl::UnavailableError(
+      absl::StrCat("'", id(), "' was given up by rank ", options_.rank,
+                   ", which did not know yet that another process had taken the place of rank ",
+                   rank, ": ", candidate_.message()));
+}
+
+void GroupProtocol::BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence,
+                                  std::string closed_by) {
+  Apply(GroupEvent::kCloseRequested);
+  close_by_ = now + timeout;
+  Do(action::Drain{sequence, std::move(closed_by)});
+}
+
 void GroupProtocol::HandleIntent(absl::Time now) {
   if (record_.generation != generation() || !record_.intent.has_value()) return;
   if (record_.intent->number <= handled_intent_) return;

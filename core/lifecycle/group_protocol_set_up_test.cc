@@ -293,6 +293,32 @@ TEST(GroupProtocolSetUpTest, WhoGivesUpJustAfterAllHaveMetTellsThemWhy) {
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
 }
 
+// The simulator found it: the new process of rank 0 was blamed for the end of the one before.
+TEST(GroupProtocolSetUpTest, WhoGivesUpForOldNewsBlamesNotTheProcessThatIsHereNow) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Session(0, SessionRecord::Liveness::kLost, /*incarnation=*/99, "killed by signal 9");
+  ASSERT_EQ(driver.protocol.state(), GroupState::kAborting);
+  driver.Take(driver.protocol.OnReleased());
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));  // rank 0 is 100 now
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.cause,
+            absl::UnavailableError(
+                "'train/1' was given up by rank 1, which did not know yet that another process had "
+                "taken the place of rank 0: rank 0 (host b, pid 812) was lost: killed by signal "
+                "9"));
+  EXPECT_EQ(driver.record.RankAtFault(), std::nullopt);
+}
+
+TEST(GroupProtocolSetUpTest, WhoGivesUpForAPeerThatMetAndDiedSaysSo) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Lose(0);
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.RankAtFault(), 0) << driver.record.cause;
+}
+
 TEST(GroupProtocolSetUpTest, WhoGivesUpIsNotHeldByAStoreThatDoesNotAnswer) {
   ProtocolDriver driver(/*rank=*/1);
   driver.ToRendezvous();
