@@ -17,27 +17,37 @@
 
 namespace muster::simulation {
 
+class Attempt;
+
 // What an attempt needs of its process.
 class Host {
  public:
   virtual ~Host() = default;
-  // Runs `step` now; later while the process is stopped; never once it is dead.
+  // Runs `step` now; later while the process is stopped or slow; never once it is dead.
   virtual void Run(std::function<void()> step) = 0;
   virtual store_internal::ClientCore& client() = 0;
+  virtual Executor& clock() = 0;
+  virtual int era() const = 0;
   // The store's answer to a compare-and-set tells of the record, too.
-  virtual void Learn(Revision revision, const GroupRecord& record) = 0;
-  // The attempt is over.
-  virtual void OnTerminal() = 0;
+  virtual void Learn(const std::string& name, Revision revision, const GroupRecord& record) = 0;
+  // It entered a state, or a vote has ended.
+  virtual void OnChanged(Attempt& attempt) = 0;
+  // Its program wants a group of that name again, perhaps another one.
+  virtual void AcquireAgain(Attempt& attempt, bool another) = 0;
 };
 
 class Attempt : public std::enable_shared_from_this<Attempt> {
  public:
   // `number`: counts the attempts of the process. `host` outlives it.
-  Attempt(World* world, Host* host, Introduction introduction, int rank, int number);
+  Attempt(World* world, Host* host, const std::string& name, Introduction introduction, int rank,
+          int number);
 
   void Start();
   void Close();
   void Abort(absl::string_view why);
+  void Propose();
+  // One lease more, for a while.
+  void HandOut();
 
   // --- from the process
   void OnRecord(Revision revision, const GroupRecord& record);
@@ -46,22 +56,36 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void OnStopped();
   void OnCutOff();  // from the store; it will notice
   void OnPaused(absl::Duration pause);
+  void OnClockLeap();
+  void OnStoreLate() { life_.store_was_late = true; }
   // The process dies with it.
   void Die();
 
   const Life& life() const { return life_; }
+  const std::string& id() const { return id_; }
   bool terminal() const { return IsTerminal(life_.state); }
-  void CheckBounds() { world_->checker.CheckBounds(life_, world_->executor.Now()); }
+  bool settled() const { return life_.was_ready || terminal(); }
+  bool held() const { return life_.leases > 0; }
+  // A vote on its replacement, which was told that nobody holds it here.
+  bool voting() const { return voting_; }
+  void CheckBounds() { world_->checker.CheckBounds(life_, now()); }
   // Started when nothing went wrong any more.
   bool is_calm() const { return calm_; }
 
  private:
-  absl::Time now() const { return world_->executor.Now(); }
+  // The world's time, and the one that this process reads.
+  absl::Time now() const { return world_->executor->Now(); }
+  absl::Time here() const { return host_->clock().Now(); }
+  Chooser& chooser() const { return *world_->chooser; }
   // Feeds one input and executes what follows.
   void Input(absl::string_view what, const std::function<Actions()>& step);
+  void InputFailure(absl::string_view what, absl::Status why, Certainty certainty);
   // Runs `step` as a later event of this process, while this attempt is there.
   std::function<void()> Later(std::function<void(Attempt&)> step);
+  // The program of this rank, in the order of time.
   void After(absl::Duration delay, std::function<void(Attempt&)> step);
+  // What may come at any moment until then.
+  void AtSomeMoment(absl::Duration most, std::function<void(Attempt&)> step);
 
   void Do(const action::Meet& action);
   void Do(const action::Confirm& action);
@@ -82,6 +106,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   using GatherInput = Actions (GroupProtocol::*)(absl::Time, absl::StatusOr<GatherResult>);
   void Gather(const std::string& key, const std::string& value, absl::Time deadline,
               const char* name, GatherInput input);
+  void OnGathered(const char* name, GatherInput input, const absl::StatusOr<GatherResult>& result);
+  void OnReleased(absl::string_view what);
 
   // Remembers how much patience a peer that closes has.
   void Hear(const GroupRecord& record);
@@ -89,21 +115,30 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
   // The owner's program: some collectives, then perhaps a close.
   void Plan();
+  void PlanEnd();
   void WorkOn();
+  void EndWork();
   bool MayWork(int64_t number) const;
   void OnWorkDone(int64_t number, const absl::Status& status);
+  void OnWorkLate(int64_t number);
   void ReportWhenDrained();
+  void LetGo();
+  void AnswerHolders();
 
   World* const world_;
   Host* const host_;
+  const std::string name_;
   GroupProtocol protocol_;
   Life life_;
+  std::string id_;
   const bool calm_;
   bool executing_ = false;
   Executor::TimerId timer_ = 0;
   std::string fabric_group_;
   bool was_aborted_ = false;
   bool was_released_ = false;
+  bool asked_ = false;  // who holds it
+  bool voting_ = false;
 
   // The gate: which collectives are let in.
   int64_t issued_ = 0;
@@ -113,6 +148,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   bool draining_ = false;
   int64_t limit_ = 0;
   bool drain_reported_ = false;
+  Executor::TimerId operation_timer_ = 0;
 };
 
 }  // namespace muster::simulation

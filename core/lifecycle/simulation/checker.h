@@ -1,25 +1,33 @@
-// The promises of docs/lifecycle.md, checked after every step of a simulated run.
+// The promises of docs/lifecycle.md, checked after every step of a simulated run. README.md says
+// which check keeps which.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_CHECKER_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_CHECKER_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/lifecycle/group_action.h"
 #include "muster/core/lifecycle/group_record.h"
 #include "muster/core/lifecycle/simulation/scenario.h"
+#include "muster/core/lifecycle/simulation/tally.h"
 #include "muster/core/lifecycle/state.h"
+#include "muster/core/store/session_record.h"
 
 namespace muster::simulation {
 
-// What is known of one group on one rank. The process keeps it, the checker judges it.
+// What is known of one group on one rank. The attempt keeps it, the checker judges it.
 struct Life {
+  std::string name;
+  int era = 0;  // of the store
   int rank = 0;
   uint64_t incarnation = 0;  // of its process
   int number = 0;            // of the attempt in that process
@@ -31,34 +39,26 @@ struct Life {
   std::map<int64_t, absl::Duration> heard_timeouts;     // the longest of its peers, by generation
   int64_t generation = 0;
   Revision meeting = 0;  // the gather in which the ranks met, whatever the protocol made of it
+  // Collectives beyond this one are to be refused.
+  int64_t last_allowed = std::numeric_limits<int64_t>::max();
+  absl::Time works_since = absl::InfiniteFuture();
+  int leases = 0;
+  bool connected = false;  // the backend was asked to
+  bool drained = false;    // asked to let its work end: nobody closes otherwise, but a replacement
   bool was_ready = false;
   bool was_closing = false;
+  bool dead = false;    // with its process, before it ended
+  bool guilty = false;  // its owner, its program or its backend gave it a cause to fail
+  // Reasons why its rank knows less than the others, or later. The contract excuses these.
   bool was_paused = false;
   bool lost_store = false;
-  bool dead = false;  // with its process, before it ended
+  bool store_was_late = false;
+  bool excused() const { return was_paused || lost_store || store_was_late; }
   std::optional<absl::Status> cause;
   int aborts = 0;
   int finalizations = 0;
   int drains = 0;
   int residues = 0;
-};
-
-// How often things happened, so that a test can tell that they did.
-struct Tally {
-  int64_t steps = 0;
-  int64_t lives = 0;
-  int64_t ready = 0;
-  int64_t destroyed = 0;
-  int64_t aborted = 0;
-  int64_t causes_shared = 0;  // generations whose cause two ranks or more reported
-  int64_t dead = 0;
-  int64_t residues = 0;
-  int64_t lost_store = 0;
-  int64_t refused_proposals = 0;
-  int64_t accepted_proposals = 0;
-  int64_t collectives = 0;
-  absl::Duration slowest_recovery;
-  void Add(const Tally& other);
 };
 
 class Checker {
@@ -71,16 +71,30 @@ class Checker {
     if (violation_.empty()) violation_ = std::string(what);
   }
 
-  // --- while it runs
-  void OnRecord(Revision revision, const GroupRecord& record);
+  // --- the store
+  void OnRecord(int era, const std::string& name, Revision revision, const GroupRecord& record,
+                absl::Time now);
+  void OnSessionLost(const SessionRecord& session);
+  // The process of that incarnation gave its peers a reason: it died, left, lost the store or was
+  // stopped for too long.
+  void OnProcessAtFault(uint64_t incarnation) { at_fault_.insert(incarnation); }
+
+  // --- a group
   // From here on a generation leaves traces: addresses, sockets, keys.
-  void OnConnect(const Life& life, const Agreement& agreement);
+  void OnConnect(Life& life, const Agreement& agreement);
   void OnEnter(Life& life, const action::Enter& enter, absl::Time now);
+  void OnSuspicion(const Life& life, absl::Time now);
+  // The window of its suspicion may be over at once.
+  void OnClockLeap(const Life& life) { Of(life).first_suspicion = absl::InfinitePast(); }
   void OnCause(Life& life, const absl::Status& cause);
   void OnBackendAborted(Life& life);
   void OnFinalized(Life& life);
-  // A collective was let in, or came to its end well.
-  void OnWorkAccepted(const Life& life, int64_t number);
+  // Its owner closes it, having begun so many collectives; or proposes to replace it.
+  void OnOwnerCloses(Life& life, int64_t issued);
+  void OnPropose(const Life& life);
+  // Collectives up to that one are to end, those beyond it are refused.
+  void OnDrain(Life& life, int64_t sequence);
+  void OnWorkAccepted(Life& life, int64_t number, absl::Time now);
   // All ranks have met. Who has given up by then must tell the others.
   void OnMet(Life& life, Revision meeting, absl::Time now);
   // Its process died or lost its way to the store: it will tell nobody.
@@ -88,7 +102,7 @@ class Checker {
   // Its process was stopped, perhaps for longer than its own bounds: it promises nothing any more,
   // and the others have their own timeouts.
   void OnStopped(const Life& life);
-  // L1: nobody stays anywhere longer than the timeouts allow.
+  // L1 and L4: nobody stays anywhere longer than the timeouts allow.
   void CheckBounds(const Life& life, absl::Time now);
 
   // From now on owners are told to close, whatever their groups are doing.
@@ -101,22 +115,42 @@ class Checker {
   Tally& tally() { return tally_; }
 
  private:
-  void OnGone(const Life& life, absl::Time now);
-
   struct Generation {
     std::vector<uint64_t> incarnations;
-    absl::Time first_gone = absl::InfiniteFuture();
-    absl::Status cause;  // the first in the record
+    std::set<int> guilty;  // ranks
+    bool closed = false;   // by an owner
+    bool proposed = false;
+    absl::Time first_suspicion = absl::InfiniteFuture();
+    absl::Status cause;                       // the first in the record
+    std::map<std::string, std::string> told;  // causes, each with an example of who reported it
+    int reports = 0;
   };
+  // What one store was told.
+  struct Era {
+    std::map<std::string, std::map<Revision, std::string>> records;  // by the group's name
+    std::map<std::pair<std::string, int64_t>, Generation> generations;
+    // L4: by meeting and rank, until when every other member must know that this one is gone.
+    std::map<Revision, std::map<int, absl::Time>> known_by;
+  };
+
+  Generation& Of(const Life& life) {
+    return eras_[life.era].generations[{life.name, life.generation}];
+  }
+  void OnGone(const Life& life, absl::Time now);
+  void CheckKnown(const Life& life, absl::Time now);
+  void CheckRecordedCause(int era, const std::string& name, const GroupRecord& record,
+                          absl::Time now);
+  void CheckBlame(const std::string& name, int64_t number, const Generation& generation);
+  void CheckReport(const Life& life);
+  void CheckGaveBack(const Life& life);
 
   const Scenario scenario_;
   std::string violation_;
   bool calm_ = false;
-  std::map<Revision, std::string> records_;
-  std::map<int64_t, Generation> generations_;
-  // L4: by meeting and rank, until when every other member must know that this one is gone.
-  std::map<Revision, std::map<int, absl::Time>> known_by_;
-  std::map<uint64_t, int64_t> latest_of_;  // generation, by the incarnation of a process
+  std::map<int, Era> eras_;
+  // Generation, by the incarnation of a process and the group's name.
+  std::map<std::pair<uint64_t, std::string>, int64_t> latest_of_;
+  std::set<uint64_t> at_fault_;
   std::vector<Life> ended_;
   Tally tally_;
 };

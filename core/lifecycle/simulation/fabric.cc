@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "muster/core/lifecycle/simulation/world.h"
 
 namespace muster::simulation {
 namespace {
@@ -13,110 +14,124 @@ absl::Status LostContact(int rank) {
 
 }  // namespace
 
-bool Fabric::Trouble(int per_mille) {
-  return !calm_ && random_->PerMille(per_mille * scenario_.trouble / 100);
+absl::Duration Fabric::Delay() { return UpTo(world_->scenario.max_delay); }
+
+absl::Duration Fabric::UpTo(absl::Duration most) {
+  return world_->chooser->Between(absl::ZeroDuration(), most);
 }
 
-void Fabric::After(absl::Duration delay, Done done, absl::Status status) {
-  executor_->PostAt(executor_->Now() + delay,
-                    [done = std::move(done), status = std::move(status)] { done(status); });
-}
-
-Fabric::Communicator& Fabric::At(const std::string& group, int size) {
-  Communicator& communicator = communicators_[group];
-  if (size > 0) {
-    communicator.size = size;
-    communicator.gone.resize(size);
-  }
-  return communicator;
+void Fabric::After(int rank, absl::Duration delay, Done done, absl::Status status) {
+  world_->schedule->Add({Lane::Kind::kBackend, rank}, delay,
+                        [done = std::move(done), status = std::move(status)] { done(status); });
 }
 
 bool Fabric::HasGone(const Communicator& communicator, int* rank) const {
   for (*rank = 0; *rank < static_cast<int>(communicator.gone.size()); ++*rank) {
-    if (communicator.gone[*rank]) return true;
+    if (communicator.gone[static_cast<size_t>(*rank)]) return true;
   }
   return false;
 }
 
-void Fabric::Connect(const std::string& group, int rank, int size, absl::Time deadline, Done done) {
-  Communicator& communicator = At(group, size);
-  if (Trouble(10)) return;  // never answers, whatever the deadline
-  if (Trouble(20)) {
-    return After(deadline - executor_->Now(), std::move(done),
-                 absl::DeadlineExceededError("no answer from rank 0"));
+void Fabric::Connect(const std::string& group, int rank, int size, absl::Duration timeout,
+                     Done done) {
+  world_->schedule->Touch(kBackendPart);
+  Communicator& communicator = communicators_[group];
+  communicator.size = size;
+  communicator.gone.resize(static_cast<size_t>(size));
+  if (world_->Strikes(Fault::kConnectSilent, 10)) return;
+  if (world_->Strikes(Fault::kConnectTimesOut, 20)) {
+    world_->executor->PostAt(world_->executor->Now() + timeout, [done = std::move(done)] {
+      done(absl::DeadlineExceededError("no answer from rank 0"));
+    });
+    return;
   }
-  if (Trouble(20)) return After(Delay(), std::move(done), absl::InternalError("no device"));
+  if (world_->Strikes(Fault::kConnectFails, 20)) {
+    return After(rank, Delay(), std::move(done), absl::InternalError("no device"));
+  }
   int gone = 0;
-  if (HasGone(communicator, &gone)) return After(Delay(), std::move(done), LostContact(gone));
+  if (HasGone(communicator, &gone)) return After(rank, Delay(), std::move(done), LostContact(gone));
   communicator.connecting[rank] = std::move(done);
   if (static_cast<int>(communicator.connecting.size()) < size) {
-    executor_->PostAt(deadline, [this, group, rank] {
-      Communicator& late = At(group);
-      if (auto waiting = late.connecting.extract(rank); !waiting.empty()) {
-        waiting.mapped()(absl::DeadlineExceededError("not all ranks came"));
-      }
+    world_->executor->PostAt(world_->executor->Now() + timeout, [this, group, rank] {
+      auto waiting = communicators_[group].connecting.extract(rank);
+      if (waiting.empty()) return;
+      waiting.mapped()(absl::DeadlineExceededError("not all ranks came"));
     });
     return;
   }
   for (auto& [other, other_done] : std::exchange(communicator.connecting, {})) {
-    const absl::Duration slow =
-        Trouble(30) ? random_->Between(absl::ZeroDuration(), scenario_.setup_timeout)
-                    : absl::ZeroDuration();
-    After(Delay() + slow, std::move(other_done), absl::OkStatus());
+    const absl::Duration slow = world_->Strikes(Fault::kConnectSlow, 30)
+                                    ? UpTo(world_->scenario.setup_timeout)
+                                    : absl::ZeroDuration();
+    After(other, Delay() + slow, std::move(other_done), absl::OkStatus());
   }
 }
 
 void Fabric::Work(const std::string& group, int rank, int64_t number, Done done) {
-  Communicator& communicator = At(group);
+  world_->schedule->Touch(kBackendPart);
+  Communicator& communicator = communicators_[group];
+  if (world_->Strikes(Fault::kWorkSilent, 5)) return;
+  if (world_->Strikes(Fault::kWorkFails, 8)) {
+    return After(rank, Delay(), std::move(done), absl::InternalError("the device is out of order"));
+  }
+  if (world_->Strikes(Fault::kTransportBreaks, 8)) {
+    return After(rank, Delay(), std::move(done), LostContact((rank + 1) % communicator.size));
+  }
   int gone = 0;
-  if (HasGone(communicator, &gone)) return After(Delay(), std::move(done), LostContact(gone));
+  if (HasGone(communicator, &gone)) return After(rank, Delay(), std::move(done), LostContact(gone));
   auto& waiting = communicator.work[number];
   waiting[rank] = std::move(done);
   if (static_cast<int>(waiting.size()) < communicator.size) return;
-  for (auto& [other, other_done] : waiting) After(Delay(), std::move(other_done), absl::OkStatus());
+  for (auto& [other, other_done] : std::exchange(waiting, {})) {
+    After(other, Delay(), std::move(other_done), absl::OkStatus());
+  }
   communicator.work.erase(number);
 }
 
-void Fabric::Finalize(const std::string&, int, Done done) {
-  if (Trouble(15)) return;
-  if (Trouble(15)) {
-    return After(Delay(), std::move(done), absl::InternalError("its socket was reset"));
+void Fabric::Finalize(const std::string&, int rank, Done done) {
+  if (world_->Strikes(Fault::kFinalizeSilent, 15)) return;
+  if (world_->Strikes(Fault::kFinalizeFails, 15)) {
+    return After(rank, Delay(), std::move(done), absl::InternalError("its socket was reset"));
   }
-  const absl::Duration slow =
-      Trouble(30) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout)
-                  : absl::ZeroDuration();
-  After(Delay() + slow, std::move(done), absl::OkStatus());
+  const absl::Duration slow = world_->Strikes(Fault::kFinalizeSlow, 30)
+                                  ? UpTo(2 * world_->scenario.close_timeout)
+                                  : absl::ZeroDuration();
+  After(rank, Delay() + slow, std::move(done), absl::OkStatus());
 }
 
 void Fabric::FailWaiting(Communicator& communicator, int gone) {
   for (auto& [rank, done] : std::exchange(communicator.connecting, {})) {
-    if (rank != gone) After(Delay(), std::move(done), LostContact(gone));
+    if (rank != gone) After(rank, Delay(), std::move(done), LostContact(gone));
   }
   for (auto& [number, waiting] : std::exchange(communicator.work, {})) {
     for (auto& [rank, done] : waiting) {
-      if (rank != gone) After(Delay(), std::move(done), LostContact(gone));
+      if (rank != gone) After(rank, Delay(), std::move(done), LostContact(gone));
     }
   }
 }
 
 void Fabric::Abort(const std::string& group, int rank, std::function<void()> released) {
+  world_->schedule->Touch(kBackendPart);
   if (const auto found = communicators_.find(group); found != communicators_.end()) {
-    found->second.gone[rank] = true;
+    found->second.gone[static_cast<size_t>(rank)] = true;
     FailWaiting(found->second, rank);
   }
-  if (Trouble(15)) return;  // hangs
-  const absl::Duration slow =
-      Trouble(50) ? random_->Between(absl::ZeroDuration(), 2 * scenario_.close_timeout)
-                  : absl::ZeroDuration();
-  executor_->PostAt(executor_->Now() + Delay() + slow, std::move(released));
+  if (world_->Strikes(Fault::kAbortSilent, 15)) return;
+  const absl::Duration slow = world_->Strikes(Fault::kAbortSlow, 50)
+                                  ? UpTo(2 * world_->scenario.close_timeout)
+                                  : absl::ZeroDuration();
+  After(
+      rank, Delay() + slow, [released = std::move(released)](const absl::Status&) { released(); },
+      absl::OkStatus());
 }
 
 void Fabric::Vanish(const std::string& group, int rank) {
+  world_->schedule->Touch(kBackendPart);
   const auto found = communicators_.find(group);
   if (found == communicators_.end()) return;
-  found->second.gone[rank] = true;
+  found->second.gone[static_cast<size_t>(rank)] = true;
   // Else a host without power: only time tells.
-  if (random_->Chance(70)) FailWaiting(found->second, rank);
+  if (world_->chooser->Chance(70)) FailWaiting(found->second, rank);
 }
 
 }  // namespace muster::simulation

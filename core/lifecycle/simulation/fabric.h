@@ -6,28 +6,26 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "muster/core/lifecycle/simulation/scenario.h"
-#include "muster/core/platform/manual_executor.h"
 
 namespace muster::simulation {
+
+struct World;
 
 // Each `done` runs at most once, later, on the executor; whoever hung up in between must not mind.
 class Fabric {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  Fabric(const Scenario& scenario, ManualExecutor* executor, Random* random)
-      : scenario_(scenario), executor_(executor), random_(random) {}
+  explicit Fabric(World* world) : world_(world) {}
 
   // `group` is the same string on all ranks of one generation. Ends with an error where a peer is
   // gone.
-  void Connect(const std::string& group, int rank, int size, absl::Time deadline, Done done);
+  void Connect(const std::string& group, int rank, int size, absl::Duration timeout, Done done);
   // The collective `number`: done when every rank has come to it.
   void Work(const std::string& group, int rank, int64_t number, Done done);
   void Finalize(const std::string& group, int rank, Done done);
@@ -35,9 +33,6 @@ class Fabric {
   void Abort(const std::string& group, int rank, std::function<void()> released);
   // The process is dead: its peers may notice.
   void Vanish(const std::string& group, int rank);
-
-  // From now on nothing goes wrong by itself.
-  void CalmDown() { calm_ = true; }
 
  private:
   struct Communicator {
@@ -47,17 +42,13 @@ class Fabric {
     std::map<int64_t, std::map<int, Done>> work;  // by number, by rank
   };
 
-  bool Trouble(int per_mille);
-  absl::Duration Delay() { return random_->Between(absl::ZeroDuration(), scenario_.max_delay); }
-  void After(absl::Duration delay, Done done, absl::Status status);
-  Communicator& At(const std::string& group, int size = 0);
+  absl::Duration Delay();
+  absl::Duration UpTo(absl::Duration most);
+  void After(int rank, absl::Duration delay, Done done, absl::Status status);
   void FailWaiting(Communicator& communicator, int gone);
   bool HasGone(const Communicator& communicator, int* rank) const;
 
-  const Scenario scenario_;
-  ManualExecutor* const executor_;
-  Random* const random_;
-  bool calm_ = false;
+  World* const world_;
   std::map<std::string, Communicator> communicators_;
 };
 

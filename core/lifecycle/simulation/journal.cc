@@ -64,10 +64,16 @@ std::string Describe(const absl::Status& status) {
                      : absl::StrCat(absl::StatusCodeToString(status.code()), " ", status.message());
 }
 
+std::string Describe(const Life& life) {
+  return absl::StrCat("rank ", life.rank, ", attempt ", life.number, " of '", life.name,
+                      "', generation ", life.generation, ", ", Name(life.state));
+}
+
 void Journal::Write(absl::Time now, int rank, absl::string_view what) {
   if (!enabled_) return;
-  lines_.push_back(absl::StrFormat(
-      "%10.3f ms  rank %d  %s", absl::ToDoubleMilliseconds(now - absl::UnixEpoch()), rank, what));
+  lines_.push_back(absl::StrFormat("%10.3f ms  %-8s %s",
+                                   absl::ToDoubleMilliseconds(now - absl::UnixEpoch()),
+                                   rank < 0 ? "" : absl::StrCat("rank ", rank), what));
 }
 
 void Journal::Write(absl::Time now, int rank, absl::string_view input, const Actions& actions) {

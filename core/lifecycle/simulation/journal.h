@@ -7,7 +7,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/lifecycle/group_action.h"
+#include "muster/core/lifecycle/simulation/checker.h"
 
 namespace muster::simulation {
 
@@ -16,6 +17,8 @@ std::string Describe(const Action& action);
 std::string Describe(const Actions& actions);
 // "OK", or the code and the message.
 std::string Describe(const absl::Status& status);
+// "rank 0, attempt 2 of 'train', generation 3, ready"
+std::string Describe(const Life& life);
 
 class Journal {
  public:

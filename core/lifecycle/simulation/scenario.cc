@@ -1,38 +1,71 @@
 #include "muster/core/lifecycle/simulation/scenario.h"
 
+#include <algorithm>
+
 namespace muster::simulation {
+namespace {
+
+int AnySize(Chooser& chooser) {
+  const uint64_t kind = chooser.Below(1000);
+  if (kind < 50) return 1;
+  if (kind < 850) return static_cast<int>(2 + chooser.Below(3));
+  if (kind < 970) return static_cast<int>(5 + chooser.Below(4));
+  if (kind < 996) return static_cast<int>(9 + chooser.Below(8));
+  return static_cast<int>(17 + chooser.Below(48));
+}
+
+}  // namespace
 
 absl::string_view Name(Mutation mutation) {
   switch (mutation) {
     case Mutation::kNone:
       return "none";
     case Mutation::kDropWithdraw:
-      return "drop withdrawals";
+      return "drop_withdraw";
     case Mutation::kReorderNews:
-      return "reorder news";
+      return "reorder_news";
     case Mutation::kBlindWrites:
-      return "blind writes";
+      return "blind_writes";
     case Mutation::kForgetGenerations:
-      return "forget generations";
+      return "forget_generations";
     case Mutation::kDropNews:
-      return "drop news";
+      return "drop_news";
     case Mutation::kLoseAlarms:
-      return "lose alarms";
+      return "lose_alarms";
     case Mutation::kReviveWork:
-      return "revive work";
+      return "revive_work";
+    case Mutation::kNoFence:
+      return "no_fence";
+    case Mutation::kHitDuringVote:
+      return "hit_during_vote";
+    case Mutation::kHastyJudge:
+      return "hasty_judge";
   }
   return "unknown";
 }
 
-Scenario Scenario::From(Random& random) {
+Scenario Scenario::From(Chooser& chooser, int size) {
   Scenario scenario;
-  scenario.size = random.Chance(5) ? 1 : static_cast<int>(2 + random.Below(3));
-  scenario.rough = random.Chance(15);
-  scenario.trouble = random.Chance(15) ? 0 : static_cast<int>(30 + random.Below(200));
-  scenario.max_delay = absl::Milliseconds(1 + random.Below(20));
-  scenario.even = random.Chance(20);  // many things then happen at the same instant
-  scenario.loss_grace = random.Chance(50) ? absl::ZeroDuration() : absl::Milliseconds(50);
+  scenario.size = AnySize(chooser);
+  if (size > 0) scenario.size = size;
+  scenario.names = chooser.Chance(75) ? 1 : 2;
+  scenario.rough = chooser.Chance(15);
+  scenario.trouble = chooser.Chance(15) ? 0 : static_cast<int>(30 + chooser.Below(200));
+  // Large jobs are dear: there, too, some generations come and go in that time.
+  if (scenario.size > 8) scenario.chaos = std::max(absl::Milliseconds(600), scenario.chaos / 3);
+  scenario.max_delay = absl::Milliseconds(1 + chooser.Below(20));
+  scenario.even = chooser.Chance(20);  // many things then happen at the same instant
+  scenario.loss_grace = chooser.Chance(50) ? absl::ZeroDuration() : absl::Milliseconds(50);
+  if (chooser.Chance(30)) scenario.slowness = absl::Milliseconds(15);
+  if (chooser.Chance(30)) scenario.held_news = absl::Milliseconds(30);
+  if (chooser.Chance(30)) scenario.store_pause = absl::Milliseconds(40);
   return scenario;
+}
+
+std::vector<std::string> GroupNames(const Scenario& scenario) {
+  std::vector<std::string> names = {"train", "eval"};
+  names.resize(static_cast<size_t>(scenario.names));
+  return names;
 }
 
 }  // namespace muster::simulation

@@ -1,35 +1,18 @@
-// What one simulated run is like: everything follows from its seed.
+// What one simulated run is like: everything follows from what the chooser chooses.
 #ifndef MUSTER_CORE_LIFECYCLE_SIMULATION_SCENARIO_H_
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_SCENARIO_H_
 
-#include <cstdint>
-#include <random>
+#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/core/lifecycle/simulation/chooser.h"
 
 namespace muster::simulation {
 
-// The same numbers on every machine and standard library.
-class Random {
- public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
-
-  // 0 <= result < limit
-  uint64_t Below(uint64_t limit) { return engine_() % limit; }
-  bool Chance(int percent) { return Below(100) < static_cast<uint64_t>(percent); }
-  // Below a percent.
-  bool PerMille(int share) { return Below(1000) < static_cast<uint64_t>(share); }
-  absl::Duration Between(absl::Duration low, absl::Duration high) {
-    return low + absl::Microseconds(Below(absl::ToInt64Microseconds(high - low) + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// Ways to break what the protocol relies on (see group_protocol.h). The invariants must notice
-// each.
+// Ways to break what surrounds the protocol and what it relies on (see group_protocol.h). The
+// invariants must notice each.
 enum class Mutation {
   kNone,
   kDropWithdraw,       // a contribution is not taken back
@@ -39,16 +22,24 @@ enum class Mutation {
   kDropNews,           // some changes of the record are not told
   kLoseAlarms,         // WakeAt is not always heeded
   kReviveWork,         // a collective is let in whatever the state
+  kNoFence,            // the store does what a session asks that it has declared lost
+  kHitDuringVote,      // a group is handed out while its replacement is voted on
+  kHastyJudge,         // a store that was paused counts the pause as its clients' silence
 };
 inline constexpr Mutation kAllMutations[] = {
     Mutation::kDropWithdraw,      Mutation::kReorderNews, Mutation::kBlindWrites,
     Mutation::kForgetGenerations, Mutation::kDropNews,    Mutation::kLoseAlarms,
-    Mutation::kReviveWork,
+    Mutation::kReviveWork,        Mutation::kNoFence,     Mutation::kHitDuringVote,
+    Mutation::kHastyJudge,
 };
-absl::string_view Name(Mutation mutation);
+absl::string_view Name(Mutation mutation);  // "drop_withdraw"
 
 struct Scenario {
   int size = 2;
+  // How many groups each rank wants, under names of their own.
+  int names = 1;
+  // How often it makes them anew before all is well; then as often as it takes.
+  int rounds = 1 << 20;
   // Messages may take longer than the protocol's bounds: then ranks need not agree on the cause,
   // and all else still holds.
   bool rough = false;
@@ -57,6 +48,7 @@ struct Scenario {
   absl::Duration chaos = absl::Seconds(3);
 
   absl::Duration setup_timeout = absl::Seconds(1);
+  absl::Duration operation_timeout = absl::Milliseconds(500);
   absl::Duration close_timeout = absl::Milliseconds(300);
   absl::Duration cause_window = absl::Milliseconds(100);
   absl::Duration heartbeat_timeout = absl::Milliseconds(800);
@@ -64,9 +56,20 @@ struct Scenario {
 
   absl::Duration max_delay = absl::Milliseconds(5);  // of a message, unless it is held up
   bool even = false;                                 // every message takes max_delay
+  // What may be added to it, in the scenarios that know these faults.
+  absl::Duration slowness;     // a step of a slow rank
+  absl::Duration held_news;    // of the store
+  absl::Duration store_pause;  // a short one
 
-  static Scenario From(Random& random);
+  // At most from the moment that one rank says something until another one has acted on it.
+  absl::Duration latency() const { return max_delay + slowness + held_news + store_pause; }
+
+  // `size`: 0 for any.
+  static Scenario From(Chooser& chooser, int size);
 };
+
+// "train", and what else a rank acquires.
+std::vector<std::string> GroupNames(const Scenario& scenario);
 
 }  // namespace muster::simulation
 

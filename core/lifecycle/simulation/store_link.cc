@@ -3,76 +3,119 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "muster/core/lifecycle/simulation/world.h"
+
 namespace muster::simulation {
 
 using store_internal::Request;
 using store_internal::Response;
 using store_internal::StoreEngine;
 
-namespace {
-
-StoreEngine::Options EngineOptions(const Scenario& scenario) {
-  StoreEngine::Options options;
-  options.world_size = scenario.size;
-  options.loss_grace = scenario.loss_grace;
-  return options;
-}
-
-}  // namespace
+// --- one connection
 
 void Link::Send(Request request) {
   if (cut_) return;
-  store_->executor_->PostAt(store_->ArrivalAfter(&up_),
-                            [self = shared_from_this(), request = std::move(request)]() mutable {
-                              if (self->disconnected_ || self->cut_) return;
-                              SimulatedStore& store = *self->store_;
-                              if (store.mutation_ == Mutation::kBlindWrites &&
-                                  request.type == Request::Type::kCompareAndSet) {
-                                request.expected = store.revisions_[request.key];
-                              }
-                              store.engine_.Handle(self->session_, request, store.executor_->Now());
-                              store.Touched();
-                            });
+  store_->world_->schedule->Add(
+      {Lane::Kind::kToStore, info_.rank, info_.incarnation}, store_->Delay(),
+      [self = shared_from_this(), request = std::move(request)] { self->Arrive(request); });
+}
+
+void Link::Arrive(Request request) {
+  if (disconnected_ || deaf_) return;
+  store_->world_->schedule->Touch(kStorePart);
+  if (store_->paused_) {
+    store_->held_.push_back([self = shared_from_this(), request = std::move(request)]() mutable {
+      self->Handle(std::move(request));
+    });
+  } else {
+    Handle(std::move(request));
+  }
+}
+
+void Link::Handle(Request request) {
+  if (disconnected_) return;
+  SimulatedStore& store = *store_;
+  const Mutation mutation = store.world_->mutation;
+  const bool writes = request.type == Request::Type::kCompareAndSet;
+  const std::string key = request.key;
+  const Revision before = store.revisions_[key];
+  StoreEngine::SessionId as = session_;
+  if (writes && fenced_) {
+    ++store.world_->checker.tally().fenced_writes;
+    for (const auto& [id, link] : store.links_) {
+      if (mutation != Mutation::kNoFence || link->fenced_) continue;
+      as = id;
+      request.id = uint64_t{1} << 62;  // nobody waits for its answer
+    }
+  }
+  if (writes && mutation == Mutation::kBlindWrites) request.expected = before;
+  store.engine_->Handle(as, request, store.world_->executor->Now());
+  if (writes && fenced_ && store.revisions_[key] != before) {
+    store.world_->checker.Violate(
+        absl::StrCat("L8: rank ", info_.rank, " (incarnation ", info_.incarnation,
+                     ") was declared lost, and still changed '", key, "'"));
+  }
+  store.Touched();
 }
 
 void Link::Send(const Response& response) {
+  World& world = *store_->world_;
   for (const WatchEvent& event : response.events) {
-    store_->revisions_[event.entry.key] =
-        std::max(store_->revisions_[event.entry.key], event.entry.revision);
+    Revision& revision = store_->revisions_[event.entry.key];
+    revision = std::max(revision, event.entry.revision);
   }
   if (cut_) return;
-  absl::Time arrival = store_->ArrivalAfter(&down_);
-  if (store_->mutation_ == Mutation::kReorderNews) {
-    down_ = absl::InfinitePast();
-    if (store_->random_->Chance(30)) arrival += absl::Milliseconds(40);
+  absl::Duration delay = store_->Delay();
+  Lane lane{Lane::Kind::kFromStore, info_.rank, info_.incarnation};
+  if (response.kind == Response::Kind::kWatchBatch &&
+      world.scenario.held_news > absl::ZeroDuration() && world.Strikes(Fault::kHeldNews, 60)) {
+    delay += world.chooser->Between(absl::ZeroDuration(), world.scenario.held_news);
   }
-  store_->executor_->PostAt(arrival, [self = shared_from_this(), response]() {
+  if (world.mutation == Mutation::kReorderNews) {
+    lane.kind = Lane::Kind::kOwner;  // not ordered
+    if (world.chooser->Chance(30)) delay += absl::Milliseconds(40);
+  }
+  world.schedule->Add(lane, delay, [self = shared_from_this(), response] {
     if (self->cut_) return;
+    self->store_->world_->schedule->Touch(self->info_.rank);
     if (auto core = self->core_.lock()) core->Deliver(response);
   });
+}
+
+void Link::Cut(bool loses_what_is_under_way) {
+  cut_ = true;
+  deaf_ |= loses_what_is_under_way;
 }
 
 void Link::Disconnect(absl::string_view reason) {
   if (disconnected_) return;
   disconnected_ = true;
-  store_->engine_.Disconnect(session_, reason, store_->executor_->Now());
+  store_->world_->schedule->Touch(kStorePart);
+  store_->engine_->Disconnect(session_, reason, store_->world_->executor->Now());
   store_->Touched();
   store_->links_.erase(session_);
 }
 
-SimulatedStore::SimulatedStore(const Scenario& scenario, Mutation mutation,
-                               ManualExecutor* executor, Random* random)
-    : scenario_(scenario),
-      mutation_(mutation),
-      executor_(executor),
-      random_(random),
-      engine_(EngineOptions(scenario)) {}
+// --- the store
+
+SimulatedStore::SimulatedStore(World* world) : world_(world), engine_(NewEngine()) {}
+
+std::unique_ptr<StoreEngine> SimulatedStore::NewEngine() {
+  StoreEngine::Options options;
+  options.world_size = world_->scenario.size;
+  options.loss_grace = world_->scenario.loss_grace;
+  options.on_session = [this](const SessionRecord& session) { OnSession(session); };
+  return std::make_unique<StoreEngine>(options);
+}
 
 absl::StatusOr<std::shared_ptr<Link>> SimulatedStore::Open(
     const SessionInfo& info, const std::shared_ptr<store_internal::ClientCore>& core) {
-  auto link = std::make_shared<Link>(this);
+  world_->schedule->Touch(kStorePart);
+  if (paused_) return absl::UnavailableError("the store does not answer");
+  auto link = std::make_shared<Link>(this, info);
   absl::StatusOr<StoreEngine::SessionId> session =
-      engine_.Open(info, scenario_.heartbeat_timeout, link.get(), executor_->Now());
+      engine_->Open(info, world_->scenario.heartbeat_timeout, link.get(), world_->executor->Now());
   if (!session.ok()) return session.status();
   link->session_ = *session;
   link->core_ = core;
@@ -82,28 +125,75 @@ absl::StatusOr<std::shared_ptr<Link>> SimulatedStore::Open(
   return link;
 }
 
-absl::Duration SimulatedStore::Delay() {
-  if (!calm_ && scenario_.rough && random_->PerMille(30)) {
-    return random_->Between(absl::ZeroDuration(), absl::Milliseconds(600));
+void SimulatedStore::OnSession(const SessionRecord& session) {
+  if (session.liveness != SessionRecord::Liveness::kLost) return;
+  for (const auto& [id, link] : links_) {
+    if (link->info_.rank == session.rank && link->info_.incarnation == session.incarnation) {
+      link->fenced_ = true;
+    }
   }
-  if (scenario_.even) return scenario_.max_delay;
-  return random_->Between(absl::ZeroDuration(), scenario_.max_delay);
+  world_->checker.OnSessionLost(session);
 }
 
-absl::Time SimulatedStore::ArrivalAfter(absl::Time* last) {
-  *last = std::max(*last, executor_->Now() + Delay());
-  return *last;
+void SimulatedStore::Pause(absl::Duration duration) {
+  if (paused_) return;
+  paused_ = true;
+  paused_at_ = world_->executor->Now();
+  world_->executor->PostAt(paused_at_ + duration, [this] { Resume(); });
+}
+
+void SimulatedStore::Resume() {
+  if (!std::exchange(paused_, false)) return;
+  world_->journal.Write(world_->executor->Now(), -1, "the store goes on");
+  if (world_->mutation == Mutation::kHastyJudge) {
+    const absl::Duration beat = world_->scenario.heartbeat_timeout / 10;
+    for (absl::Time at = paused_at_; at <= world_->executor->Now(); at += beat) engine_->Tick(at);
+  }
+  for (const auto& request : std::exchange(held_, {})) request();
+  engine_->Tick(world_->executor->Now());
+  armed_ = absl::InfinitePast();
+  Touched();
+}
+
+void SimulatedStore::Restart() {
+  for (const auto& [id, link] : links_) {
+    link->Cut(/*loses_what_is_under_way=*/true);
+    link->disconnected_ = true;
+  }
+  links_.clear();
+  held_.clear();
+  revisions_.clear();
+  paused_ = false;
+  ++era_;
+  engine_ = NewEngine();
+  armed_ = absl::InfinitePast();
+  Touched();
+}
+
+void SimulatedStore::DeclareLost(int rank) {
+  world_->schedule->Touch(kStorePart);
+  engine_->DeclareLost(rank, "a launcher says so");
+  Touched();
+}
+
+absl::Duration SimulatedStore::Delay() {
+  const Scenario& scenario = world_->scenario;
+  if (scenario.rough && world_->Strikes(Fault::kHeldMessage, 30)) {
+    return world_->chooser->Between(absl::ZeroDuration(), absl::Milliseconds(600));
+  }
+  if (scenario.even) return scenario.max_delay;
+  return world_->chooser->Between(absl::ZeroDuration(), scenario.max_delay);
 }
 
 void SimulatedStore::Touched() {
-  const absl::Time next = engine_.NextTick();
+  const absl::Time next = engine_->NextTick();
   if (next == armed_) return;
-  executor_->Cancel(timer_);
+  world_->executor->Cancel(timer_);
   armed_ = next;
-  if (next == absl::InfiniteFuture()) return;
-  timer_ = executor_->PostAt(next, [this] {
+  timer_ = world_->executor->PostAt(next, [this] {
     armed_ = absl::InfiniteFuture();
-    engine_.Tick(executor_->Now());
+    if (paused_) return;  // it looks when it goes on
+    engine_->Tick(world_->executor->Now());
     Touched();
   });
 }

@@ -3,40 +3,62 @@
 #define MUSTER_CORE_LIFECYCLE_SIMULATION_WORLD_H_
 
 #include <cstdint>
+#include <functional>
 
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "muster/core/lifecycle/simulation/checker.h"
+#include "muster/core/lifecycle/simulation/chooser.h"
 #include "muster/core/lifecycle/simulation/fabric.h"
 #include "muster/core/lifecycle/simulation/journal.h"
 #include "muster/core/lifecycle/simulation/scenario.h"
+#include "muster/core/lifecycle/simulation/schedule.h"
 #include "muster/core/lifecycle/simulation/store_link.h"
 #include "muster/core/platform/manual_executor.h"
 
 namespace muster::simulation {
 
 struct World {
-  World(uint64_t seed, Mutation mutation, bool with_journal)
+  World(const Scenario& scenario, Mutation mutation, bool with_journal, Chooser* chooser,
+        ManualExecutor* executor, Schedule* schedule)
       : mutation(mutation),
-        random(seed),
-        scenario(Scenario::From(random)),
+        scenario(scenario),
+        chooser(chooser),
+        executor(executor),
+        schedule(schedule),
         journal(with_journal),
         checker(scenario),
-        store(scenario, mutation, &executor, &random),
-        fabric(scenario, &executor, &random),
-        work_seed(random.Below(1 << 20)) {}
+        store(this),
+        fabric(this),
+        work_seed(chooser->Below(1 << 20)) {}
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
-  // Something that goes wrong with a probability of `per_mille`, in a usual run.
-  bool Trouble(int per_mille) {
-    return !calm && random.PerMille(per_mille * scenario.trouble / 100);
+  // Whether something goes wrong here that does so with a probability of `per_mille` in a usual
+  // run. It is counted.
+  bool Strikes(Fault fault, int per_mille) {
+    if (calm || !chooser->Strikes(fault, per_mille * scenario.trouble / 100)) return false;
+    Count(fault);
+    return true;
   }
-  // How many collectives a generation does: the same on every rank, as in a real program.
+  void Count(Fault fault) {
+    checker.tally().Count(fault);
+    if (journal.enabled()) journal.Write(executor->Now(), -1, Name(fault));
+  }
+  // What a generation does is the same on every rank, as in a real program: how many collectives,
+  // and whether its owners close it or only let go of it.
   int64_t PlannedWork(int64_t generation) const {
-    return static_cast<int64_t>((work_seed + generation * 7) % 5);
+    return static_cast<int64_t>((work_seed + static_cast<uint64_t>(generation) * 7) % 5);
+  }
+  bool PlansToClose(int64_t generation) const {
+    return (work_seed / 5 + static_cast<uint64_t>(generation)) % 3 != 0;
   }
 
   const Mutation mutation;
-  ManualExecutor executor;
-  Random random;
   const Scenario scenario;
+  Chooser* const chooser;
+  ManualExecutor* const executor;
+  Schedule* const schedule;
   Journal journal;
   Checker checker;
   SimulatedStore store;
@@ -44,6 +66,8 @@ struct World {
   const uint64_t work_seed;
   bool calm = false;  // nothing goes wrong any more
   bool over = false;  // no new attempts
+  // A store that is paused for longer than a message may take.
+  bool store_is_late = false;
 };
 
 }  // namespace muster::simulation

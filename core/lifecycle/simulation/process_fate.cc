@@ -1,0 +1,128 @@
+// Process: what happens to it.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "muster/core/lifecycle/simulation/process.h"
+
+namespace muster::simulation {
+
+void Process::Die() {
+  dead_ = true;
+  world_->schedule->Touch(rank_);
+  world_->checker.OnProcessAtFault(incarnation_);
+  ForEachLive([](Attempt& attempt) { attempt.Die(); });
+}
+
+void Process::Kill(bool host_is_gone) {
+  if (dead_) return;
+  Die();
+  // What it has sent arrives, unless its network is gone with it.
+  link_->Cut(/*loses_what_is_under_way=*/host_is_gone || world_->chooser->Chance(50));
+  const auto notice = [link = link_] { link->Disconnect("its connection closed"); };
+  if (host_is_gone) {
+    world_->executor->PostAt(world_->executor->Now() + 3 * world_->scenario.heartbeat_timeout,
+                             notice);
+  } else {
+    world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_},
+                          world_->chooser->Between(absl::ZeroDuration(), absl::Milliseconds(30)),
+                          notice);
+  }
+  client_->Shutdown(absl::CancelledError("killed"));
+}
+
+void Process::Exit() {
+  if (dead_) return;
+  client_->Leave("it exited", clock_->Now() + absl::Seconds(1), [](absl::Status) {});
+  Die();
+  world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_}, absl::Milliseconds(100),
+                        [link = link_] {
+                          link->Cut(/*loses_what_is_under_way=*/true);
+                          link->Disconnect("its connection closed");
+                        });
+}
+
+void Process::LoseStore() {
+  if (dead_ || store_lost_) return;
+  world_->schedule->Touch(rank_);
+  world_->checker.OnProcessAtFault(incarnation_);
+  ForEachLive([](Attempt& attempt) { attempt.OnCutOff(); });
+  link_->Cut(world_->chooser->Chance(50));
+  const auto some_time = [this] {
+    return world_->chooser->Between(absl::ZeroDuration(), absl::Milliseconds(200));
+  };
+  world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_}, some_time(),
+                        [link = link_] { link->Disconnect("its connection closed"); });
+  world_->schedule->Add({Lane::Kind::kFromStore, rank_, incarnation_}, some_time(),
+                        [client = client_, world = world_, rank = rank_] {
+                          world->schedule->Touch(rank);
+                          client->Fail(absl::UnavailableError(
+                              "the store (rank 0, host h0, pid 1) was lost: connection reset"));
+                        });
+}
+
+void Process::LoseSession() {
+  if (dead_ || store_lost_) return;
+  world_->checker.OnProcessAtFault(incarnation_);
+  ForEachLive([](Attempt& attempt) { attempt.OnCutOff(); });
+  world_->store.DeclareLost(rank_);
+  // Perhaps for the same reason: it is about to say so, and does not know that nobody listens.
+  if (world_->chooser->Chance(50)) {
+    Run([this] { ForEachLive([](Attempt& attempt) { attempt.Abort("while it was fenced"); }); });
+  }
+}
+
+void Process::Pause(absl::Duration duration) {
+  if (dead_ || paused_) return;
+  world_->journal.Write(world_->executor->Now(), rank_,
+                        absl::StrCat("stopped for ", absl::FormatDuration(duration)));
+  paused_ = true;
+  if (duration > world_->scenario.heartbeat_timeout * 7 / 10) {
+    world_->checker.OnProcessAtFault(incarnation_);
+  }
+  ForEachLive([](Attempt& attempt) { attempt.OnStopped(); });
+  paused_at_ = world_->executor->Now();
+  world_->executor->PostAt(paused_at_ + duration, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->Resume();
+  });
+}
+
+void Process::Resume() {
+  if (dead_ || !paused_) return;
+  world_->schedule->Touch(rank_);
+  world_->journal.Write(world_->executor->Now(), rank_, "goes on");
+  paused_ = false;
+  ForEachLive([this](Attempt& attempt) { attempt.OnPaused(world_->executor->Now() - paused_at_); });
+  for (const std::function<void()>& step : std::exchange(held_, {})) {
+    if (!dead_) step();
+  }
+}
+
+void Process::Slow(absl::Duration duration) {
+  world_->journal.Write(world_->executor->Now(), rank_,
+                        absl::StrCat("slow for ", absl::FormatDuration(duration)));
+  slow_until_ = world_->executor->Now() + duration;
+}
+
+void Process::JumpClock(absl::Duration by) {
+  if (dead_) return;
+  world_->journal.Write(world_->executor->Now(), rank_,
+                        absl::StrCat("its clock leaps by ", absl::FormatDuration(by)));
+  ForEachLive([](Attempt& attempt) { attempt.OnClockLeap(); });
+  clock_->Jump(by);
+}
+
+void Process::OnStoreLate() {
+  ForEachLive([](Attempt& attempt) { attempt.OnStoreLate(); });
+}
+
+void Process::CloseAll() {
+  Run([this] { ForEachLive([](Attempt& attempt) { attempt.Close(); }); });
+}
+
+void Process::Leave() {
+  if (dead_ || left_) return;
+  left_ = true;
+  client_->Leave("done", clock_->Now() + absl::Seconds(1), [](absl::Status) {});
+}
+
+}  // namespace muster::simulation
