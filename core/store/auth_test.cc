@@ -23,6 +23,41 @@ TEST(AuthTest, HmacGivesTheKnownAnswers) {
   EXPECT_TRUE(store_internal::HmacSha256("", "").ok());
 }
 
+TEST(AuthTest, KeysAreDerivedWithTheKnownAnswers) {
+  // RFC 5869, test cases 1 and 3.
+  EXPECT_EQ(absl::BytesToHexString(*store_internal::DeriveKey(
+                std::string(22, '\x0b'),
+                std::string("\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c", 13),
+                "\xf0\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9", 42)),
+            "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865");
+  EXPECT_EQ(absl::BytesToHexString(*store_internal::DeriveKey(std::string(22, '\x0b'), "", "", 42)),
+            "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8");
+}
+
+TEST(AuthTest, AKeyedMacIsTheHmacOfTheNumberAndTheMessageHoweverOftenItIsUsed) {
+  auto mac = store_internal::KeyedMac::Create("Jefe");
+  ASSERT_TRUE(mac.ok()) << mac.status();
+  for (int i = 0; i < 3; ++i) {
+    std::string seal = "before";
+    ASSERT_TRUE(mac->Append(0x0102, "message", &seal).ok());
+    EXPECT_EQ(seal, "before" + *store_internal::HmacSha256(
+                                   "Jefe", std::string("\x02\x01\0\0\0\0\0\0message", 15)));
+  }
+}
+
+TEST(AuthTest, AKeyHoldsForItsTokenNoncesAndDirectionOnly) {
+  using store_internal::DirectionKey;
+  const std::string key = *DirectionKey("token", "c", "s", "of the client");
+  EXPECT_EQ(key.size(), 32u);
+  EXPECT_EQ(key, *DirectionKey("token", "c", "s", "of the client"));
+  EXPECT_NE(key, *DirectionKey("other", "c", "s", "of the client"));
+  EXPECT_NE(key, *DirectionKey("token", "x", "s", "of the client"));
+  EXPECT_NE(key, *DirectionKey("token", "c", "x", "of the client"));
+  EXPECT_NE(key, *DirectionKey("token", "c", "s", "of the server"));
+  EXPECT_NE(*DirectionKey("t", "ab", "c", ""), *DirectionKey("t", "a", "bc", ""));
+  EXPECT_TRUE(DirectionKey("", "", "", "").ok()) << "a job on one host needs no token";
+}
+
 TEST(AuthTest, AProofHoldsForItsTokenNoncesSideAndContentOnly) {
   using store_internal::ClientProof;
   using store_internal::SameProof;

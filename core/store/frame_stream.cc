@@ -35,17 +35,19 @@ absl::Status FromAsio(const asio::error_code& error) {
 }  // namespace
 
 std::shared_ptr<FrameStream> FrameStream::Create(asio::io_context& context, int fd, int family,
-                                                 size_t max_body, size_t max_queued) {
-  return std::shared_ptr<FrameStream>(new FrameStream(context, fd, family, max_body, max_queued));
+                                                 size_t max_message, size_t max_queued) {
+  return std::shared_ptr<FrameStream>(
+      new FrameStream(context, fd, family, max_message, max_queued));
 }
 
-FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t max_body,
+FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t max_message,
                          size_t max_queued)
     : context_(context),
       socket_(context),
       fork_guard_(fd),
       fd_(fd),
-      reader_(max_body),
+      reader_(max_message),
+      max_message_(max_message),
       max_queued_(max_queued),
       input_(kReadBytes, '\0') {
   asio::error_code error;
@@ -79,20 +81,52 @@ void FrameStream::Read() {
 
 void FrameStream::OnRead(const asio::error_code& error, size_t size) {
   if (closed_) return;
+  if (error == asio::error::eof && reader_.pending() > 0) {
+    return Close(Unavailable(absl::StrCat("connection closed within a frame, after ",
+                                          reader_.pending(), " bytes of it")));
+  }
   if (error) return Close(FromAsio(error));
   reader_.Append(absl::string_view(input_.data(), size));
   while (!closed_) {
-    const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
-    if (!body.ok()) return Close(body.status());
-    if (!body->has_value()) break;
-    const absl::Status status = on_frame_(**body);
-    if (!status.ok()) return Close(status);
+    const absl::StatusOr<std::optional<absl::string_view>> message = NextMessage();
+    if (!message.ok()) return Refuse(message.status());
+    if (!message->has_value()) break;
+    const absl::Status status = on_frame_(**message);
+    if (!status.ok()) return Refuse(status);
   }
   if (!closed_) Read();
 }
 
+absl::StatusOr<std::optional<absl::string_view>> FrameStream::NextMessage() {
+  const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
+  if (!body.ok() || !body->has_value() || !seal_.has_value()) return body;
+  const absl::StatusOr<absl::string_view> message = seal_->Open(**body);
+  if (!message.ok()) return message.status();
+  return std::make_optional(*message);
+}
+
+void FrameStream::Refuse(const absl::Status& why) {
+  if (last_word_ != nullptr) {
+    if (std::string frame = last_word_(why); !frame.empty()) Send(std::move(frame));
+  }
+  Close(why);
+}
+
+void FrameStream::StartSealing(FrameSeal seal) {
+  seal_ = std::move(seal);
+  set_max_message(max_message_);
+}
+
+void FrameStream::set_max_message(size_t max_message) {
+  max_message_ = max_message;
+  reader_.set_max_body(max_message + (seal_.has_value() ? FrameSeal::kBytes : 0));
+}
+
 void FrameStream::Send(std::string frame) {
   if (closed_ || finishing_) return;
+  if (seal_.has_value()) {
+    if (absl::Status sealed = seal_->Seal(&frame); !sealed.ok()) return Close(sealed);
+  }
   queued_ += frame.size();
   queue_.push_back(std::move(frame));
   if (queued_ > max_queued_) {
@@ -155,6 +189,7 @@ void FrameStream::Close(const absl::Status& why) {
   // This may be called inside on_frame_, so that is let go of later, too.
   asio::post(context_, [self = shared_from_this(), why] {
     self->on_frame_ = nullptr;
+    self->last_word_ = nullptr;
     OnClosed on_closed = std::move(self->on_closed_);
     if (on_closed) on_closed(why);
   });
@@ -166,6 +201,7 @@ void FrameStream::Abandon() {
   closed_ = true;
   asio::post(context_, [self = shared_from_this()] {
     self->on_frame_ = nullptr;
+    self->last_word_ = nullptr;
     self->on_closed_ = nullptr;
   });
 }

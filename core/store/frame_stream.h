@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -14,6 +15,7 @@
 #include "asio/io_context.hpp"
 #include "asio/ip/tcp.hpp"
 #include "muster/core/platform/fork_guard.h"
+#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/wire.h"
 
 namespace muster::store_internal {
@@ -21,21 +23,29 @@ namespace muster::store_internal {
 // Everything but Create runs on the io_context's thread. Held by shared_ptr: pending I/O keeps it.
 class FrameStream : public std::enable_shared_from_this<FrameStream> {
  public:
-  // An error closes the connection with it. Frames that are complete are not handed out after
-  // Close.
-  using OnFrame = absl::AnyInvocable<absl::Status(absl::string_view body)>;
+  // The message of each frame. An error closes the connection with it. Frames that are complete are
+  // not handed out after Close.
+  using OnFrame = absl::AnyInvocable<absl::Status(absl::string_view message)>;
+  // The frame to send before this side ends the connection because of what came over it: DataLoss
+  // (see FrameSeal), InvalidArgument (no frame of ours, or too long a one), or an error of OnFrame.
+  // It is sent where the socket takes it at once. Empty: nothing.
+  using LastWord = absl::AnyInvocable<std::string(const absl::Status& why)>;
   // Once, from a task of its own; never after Abandon.
   using OnClosed = absl::AnyInvocable<void(const absl::Status& why)>;
 
   // Takes `fd`, a connected non-blocking close-on-exec socket of `family`. `max_queued`: bytes that
   // may wait for a peer that does not read before the connection is closed.
   static std::shared_ptr<FrameStream> Create(asio::io_context& context, int fd, int family,
-                                             size_t max_body, size_t max_queued);
+                                             size_t max_message, size_t max_queued);
 
   void Start(OnFrame on_frame, OnClosed on_closed);
+  void set_last_word(LastWord last_word) { last_word_ = std::move(last_word); }
 
-  // What the peer may send from now on.
-  void set_max_body(size_t max_body) { reader_.set_max_body(max_body); }
+  // From the next frame on, in both directions, each ends with its seal.
+  void StartSealing(FrameSeal seal);
+
+  // How long a message of the peer may be from now on.
+  void set_max_message(size_t max_message);
 
   // Writes at once what the socket takes and the rest later. Never calls back from inside.
   void Send(std::string frame);
@@ -56,10 +66,13 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   bool is_open() const { return !closed_; }
 
  private:
-  FrameStream(asio::io_context& context, int fd, int family, size_t max_body, size_t max_queued);
+  FrameStream(asio::io_context& context, int fd, int family, size_t max_message, size_t max_queued);
 
   void Read();
   void OnRead(const asio::error_code& error, size_t size);
+  // The next message of what has come; nothing when it is not complete.
+  absl::StatusOr<std::optional<absl::string_view>> NextMessage();
+  void Refuse(const absl::Status& why);
   void Write();
   void ShutDown();
   void CloseSocket();
@@ -69,7 +82,10 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   ForkGuardedFd fork_guard_;
   const int fd_;
   FrameReader reader_;
+  std::optional<FrameSeal> seal_;
+  size_t max_message_;
   const size_t max_queued_;
+  LastWord last_word_;
   OnFrame on_frame_;
   OnClosed on_closed_;
   std::string input_;

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/store/auth.h"
+#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/tcp_address.h"
 #include "muster/core/store/wire.h"
 
@@ -89,12 +90,22 @@ class Line {
     return absl::OkStatus();
   }
 
-  // Unavailable when the connection ended; InvalidArgument when what came is no message of ours.
+  // From the next frame on.
+  void StartSealing(FrameSeal seal) { seal_ = std::move(seal); }
+  std::optional<FrameSeal> ReleaseSeal() { return std::move(seal_); }
+
+  // Unavailable when the connection ended; InvalidArgument when what came is no message of ours,
+  // DataLoss when it is not what the server sent.
   absl::StatusOr<Message> Receive() {
     for (;;) {
       const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
       if (!body.ok()) return body.status();
-      if (body->has_value()) return DecodeBody(**body);
+      if (body->has_value() && !seal_.has_value()) return DecodeBody(**body);
+      if (body->has_value()) {
+        const absl::StatusOr<absl::string_view> message = seal_->Open(**body);
+        if (!message.ok()) return message.status();
+        return DecodeBody(*message);
+      }
       if (absl::Status status = Wait(POLLIN); !status.ok()) return status;
       char bytes[4096];
       const ssize_t count = recv(fd_, bytes, sizeof(bytes), 0);
@@ -113,6 +124,7 @@ class Line {
   ForkGuardedFd guard_;
   const absl::Time deadline_;
   FrameReader reader_;
+  std::optional<FrameSeal> seal_;
 };
 
 // What is to be done about an error of Send or Receive before the session is open.
@@ -121,6 +133,10 @@ Attempt Judge(const HandshakeOptions& options, const absl::Status& status) {
     return Never(absl::FailedPreconditionError(
         absl::StrCat("what listens at ", options.address, " is not a muster store (",
                      status.message(), "): is the address right?")));
+  }
+  if (absl::IsDataLoss(status)) {
+    return Never(absl::DataLossError(
+        absl::StrCat("the greeting of the store at ", options.address, ": ", status.message())));
   }
   if (absl::IsDeadlineExceeded(status)) {
     return Again("something accepted the connection there and said nothing");
@@ -168,8 +184,12 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
       ClientProof(options.token, *nonce, challenge->nonce, EncodeFrame(open));
   if (!proof.ok()) return Never(proof.status());
   open.proof = *std::move(proof);
+  absl::StatusOr<FrameSeal> seal =
+      FrameSeal::Create(FrameSeal::Side::kClient, options.token, *nonce, challenge->nonce);
+  if (!seal.ok()) return Never(seal.status());
   status = line.Send(EncodeFrame(open));
   if (!status.ok()) return Judge(options, status);
+  line.StartSealing(*std::move(seal));
   message = line.Receive();
   if (!message.ok()) return Judge(options, message.status());
   if (const Refused* refused = std::get_if<Refused>(&*message)) {
@@ -180,6 +200,7 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   result->served_by = welcome->who;
   result->family = address.family();
   result->local_host = LocalAddress(*fd).host;
+  result->seal = line.ReleaseSeal();
   result->guard = line.ReleaseGuard();
   result->fd = line.Release();
   return {};

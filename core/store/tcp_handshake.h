@@ -2,11 +2,13 @@
 #ifndef MUSTER_CORE_STORE_TCP_HANDSHAKE_H_
 #define MUSTER_CORE_STORE_TCP_HANDSHAKE_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "muster/core/platform/fork_guard.h"
+#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/tcp_address.h"
 
@@ -28,6 +30,7 @@ struct HandshakeResult {
   std::string local_host;  // this side's address, as a number
   std::string served_by;
   ForkGuardedFd guard;
+  std::optional<FrameSeal> seal;  // of what is sent and comes from here on
 };
 
 // Tries the addresses of the host in turn until the deadline. One that does not answer gets its

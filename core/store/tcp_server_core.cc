@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "muster/core/store/auth.h"
+#include "muster/core/store/frame_seal.h"
 
 namespace muster::store_internal {
 namespace {
@@ -56,6 +57,11 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
         [weak = weak_from_this()](const absl::Status& why) {
           if (const auto self = weak.lock()) self->OnClosed(why);
         });
+    // A rank whose session ends for what came in its name is told.
+    stream_->set_last_word([weak = weak_from_this()](const absl::Status& why) {
+      const auto self = weak.lock();
+      return self == nullptr || self->session_ == 0 ? "" : EncodeFrame(Refused{why});
+    });
   }
 
   void Send(const Response& response) override { stream_->Send(EncodeFrame(response)); }
@@ -125,6 +131,10 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
           "the token is not this job's: give every rank the token of its launcher"));
       return absl::OkStatus();
     }
+    absl::StatusOr<FrameSeal> seal = FrameSeal::Create(
+        FrameSeal::Side::kServer, core_->options_.token, client_nonce_, server_nonce_);
+    if (!seal.ok()) return seal.status();
+    stream_->StartSealing(*std::move(seal));
     opening_ = true;
     TryOpen(open, core_->control_->Now() + kSuccession);
     return absl::OkStatus();
@@ -141,7 +151,7 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
       session_ = *session;
       core_->strangers_.erase(number_);
       core_->control_->Cancel(deadline_);
-      stream_->set_max_body(kMaxRequestBytes);
+      stream_->set_max_message(kMaxRequestBytes);
       stream_->Send(EncodeFrame(Welcome{core_->options_.served_by}));
       return core_->Changed();
     }

@@ -1,6 +1,7 @@
 #include "muster/core/store/tcp_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -10,6 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/client_core.h"
+#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/frame_stream.h"
 #include "muster/core/store/heartbeat.h"
 #include "muster/core/store/messages.h"
@@ -40,8 +42,9 @@ class TcpChannel final : public ClientCore::Channel,
         fork_generation_(ForkGeneration()) {}
 
   // On the control thread. Takes `fd`.
-  void Start(int fd, int family) {
+  void Start(int fd, int family, std::optional<FrameSeal> seal) {
     stream_ = FrameStream::Create(control_->context(), fd, family, kMaxResponseBytes, kMaxQueued);
+    if (seal.has_value()) stream_->StartSealing(*std::move(seal));
     stream_->Start(
         [weak = weak_from_this()](absl::string_view body) {
           const auto self = weak.lock();
@@ -91,6 +94,10 @@ class TcpChannel final : public ClientCore::Channel,
     silence_ = absl::ZeroDuration();
     absl::StatusOr<Message> message = DecodeBody(body);
     if (!message.ok()) return message.status();
+    if (const Refused* refused = std::get_if<Refused>(&*message)) {
+      return absl::UnavailableError(
+          absl::StrCat("it ended this connection: ", refused->status.message()));
+    }
     Response* response = std::get_if<Response>(&*message);
     if (response == nullptr) return absl::InvalidArgumentError("it sent what is no response");
     // Nothing follows the answer to Leave that anybody waits for: the connection may go at once.
@@ -181,8 +188,9 @@ absl::StatusOr<std::unique_ptr<TcpStore>> TcpStore::Connect(const Options& optio
                                               handshake.heartbeat_timeout);
   core->SetChannel(channel);
   options.control_thread->Post([channel, fd = opened->fd, family = opened->family,
+                                seal = std::move(opened->seal),
                                 guard = std::move(opened->guard)]() mutable {
-    channel->Start(fd, family);  // which has a guard of its own
+    channel->Start(fd, family, std::move(seal));  // which has a guard of its own
     guard.Reset();
   });
   return std::unique_ptr<TcpStore>(new TcpStore(options.control_thread, std::move(core),

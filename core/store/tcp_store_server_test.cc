@@ -24,6 +24,7 @@
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/observed_thread.h"
 #include "muster/core/store/auth.h"
+#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store_test_util.h"
@@ -202,22 +203,27 @@ TEST_F(TcpStoreServerTest, AMalformedOrOversizedFrameOfASessionEndsThatSessionAl
   store->Watch(kSessionKeyPrefix, log.Callback());
   const std::vector<std::string> broken = {
       std::string("\x03\0\0\0???", 7),  // no such type
-      std::string("\xff\xff\xff\x7f", 4),
       EncodeFrame(store_internal::Response()),
   };
   for (size_t i = 0; i < broken.size(); ++i) {
-    SessionInfo info = Info(1);
-    info.incarnation = 7 + i;
-    auto opened = store_internal::OpenSession(
-        {server->address(), token_, info, absl::InfiniteDuration(), Soon()});
+    auto opened = OpenAnother(server->address(), 1, 7 + i);
     ASSERT_TRUE(opened.ok()) << opened.status();
-    RawConnection session(opened->fd);
-    session.Send(broken[i]);
-    EXPECT_TRUE(session.AwaitEnd());
+    std::string frame = broken[i];
+    ASSERT_TRUE(opened->seal->Seal(&frame).ok());
+    RawConnection session(*std::move(opened));
+    session.Send(frame);
+    EXPECT_THAT(LastWord(session), HasSubstr(i == 0 ? "a malformed frame of type 63 and 3 bytes"
+                                                    : "it sent what is no request"));
     EXPECT_TRUE(Set(*store, "k", "v").ok());
   }
   EXPECT_THAT(log.AwaitSession(1, Liveness::kLost).reason,
               HasSubstr("its connection was ended: a malformed frame"));
+  auto opened = OpenAnother(server->address(), 1, 77);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  RawConnection session(*std::move(opened));
+  session.Send("\xff\xff\xff\x7f");
+  EXPECT_THAT(LastWord(session), HasSubstr("a frame of 2147483647 bytes, the limit is "));
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
 }
 
 TEST_F(TcpStoreServerTest, AnotherVersionIsRefusedWithBothVersions) {
@@ -256,7 +262,7 @@ TEST_F(TcpStoreServerTest, AStoreWithoutRoomForAStrangerIsRefused) {
 TEST_F(TcpStoreServerTest, AHalfSentFrameOfOneSessionHoldsNoOtherUp) {
   auto server = Serve();
   RawConnection slow(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
-  slow.Send(EncodeFrame(Request()).substr(0, 7));
+  slow.Send(slow.Frame(Request()).substr(0, 7));
   auto store = Connect(server->address(), 0);
   EXPECT_TRUE(Set(*store, "k", "v").ok());
 }
@@ -375,6 +381,9 @@ TEST_F(TcpStoreServerTest, AGoodbyeThatHasArrivedCountsBeforeADuplicateIsSeen) {
   });
   busy.WaitForNotification();
   successor.Send(EncodeFrame(open));
+  successor.StartSealing(
+      *store_internal::FrameSeal::Create(store_internal::FrameSeal::Side::kClient, token_, "nonce",
+                                         std::get<store_internal::Challenge>(*challenge).nonce));
   before.reset();
   go_on.Notify();
   const auto answer = successor.Receive();

@@ -26,6 +26,7 @@
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/core/store/auth.h"
+#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store_test_util.h"
@@ -150,7 +151,7 @@ TEST_F(TcpStoreTest, MisusesAreErrorsAtOnce) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// --- Heartbeats and deaths
+// --- Heartbeats
 
 TEST_F(TcpStoreTest, AClientThatFallsSilentIsLostAndFenced) {
   auto server = Serve();
@@ -163,7 +164,7 @@ TEST_F(TcpStoreTest, AClientThatFallsSilentIsLostAndFenced) {
   request.type = Request::Type::kSet;
   request.id = 5;
   request.key = "k";
-  silent.Send(EncodeFrame(request));
+  silent.Send(silent.Frame(request));
   const auto answer = silent.Receive();
   ASSERT_TRUE(answer.has_value() && std::holds_alternative<Response>(*answer));
   EXPECT_EQ(std::get<Response>(*answer).status.code(), absl::StatusCode::kFailedPrecondition);
@@ -183,25 +184,51 @@ TEST_F(TcpStoreTest, IdleClientsWithHeartbeatsAreKept) {
   EXPECT_TRUE(Set(**store, "k", "v").ok());
 }
 
-TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
-  const auto listener =
-      store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0}, Soon())->front());
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  std::unique_ptr<RawConnection> session;
-  std::thread silent([&] {
-    pollfd poller = {listener->fd, POLLIN, 0};
-    ASSERT_EQ(poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(Patience()))), 1);
-    session =
-        std::make_unique<RawConnection>(accept4(listener->fd, nullptr, nullptr, SOCK_CLOEXEC));
+// A server by hand, for one client, which sends only what the test says.
+class RawServer {
+ public:
+  explicit RawServer(std::string token) : token_(std::move(token)) {
+    auto listener =
+        store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0}, Soon())->front());
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    if (listener.ok()) listener_ = *listener;
+  }
+  ~RawServer() { close(listener_.fd); }
+  RawServer(const RawServer&) = delete;
+  RawServer& operator=(const RawServer&) = delete;
+
+  std::string address() const { return listener_.address.ToString(); }
+
+  // Greets the next client up to its last word. The answer to that is the test's.
+  std::unique_ptr<RawConnection> Greet() {
+    pollfd poller = {listener_.fd, POLLIN, 0};
+    EXPECT_EQ(poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(Patience()))), 1);
+    auto session =
+        std::make_unique<RawConnection>(accept4(listener_.fd, nullptr, nullptr, SOCK_CLOEXEC));
     const auto hello = session->Receive();
-    ASSERT_TRUE(hello.has_value());
+    EXPECT_TRUE(hello.has_value());
     const std::string nonce = std::get<store_internal::Hello>(*hello).nonce;
     session->Send(EncodeFrame(
         store_internal::Challenge{"n", *store_internal::ServerProof(token_, nonce, "n")}));
-    ASSERT_TRUE(session->Receive().has_value());
-    session->Send(EncodeFrame(store_internal::Welcome{"a stopped process"}));
+    EXPECT_TRUE(session->Receive().has_value());
+    session->StartSealing(*store_internal::FrameSeal::Create(
+        store_internal::FrameSeal::Side::kServer, token_, nonce, "n"));
+    return session;
+  }
+
+ private:
+  const std::string token_;
+  store_internal::Listener listener_;
+};
+
+TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
+  RawServer server(token_);
+  std::unique_ptr<RawConnection> session;
+  std::thread silent([&] {
+    session = server.Greet();
+    session->Send(session->Frame(store_internal::Welcome{"a stopped process"}));
   });
-  auto options = ClientOptions(listener->address.ToString(), 0);
+  auto options = ClientOptions(server.address(), 0);
   options.heartbeat_timeout = absl::Milliseconds(200);
   auto store = TcpStore::Connect(options);
   silent.join();
@@ -214,8 +241,73 @@ TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
               HasSubstr("the store (a stopped process, at "));
   EXPECT_THAT(std::string(gather.Get().status().message()),
               HasSubstr("was lost: no sign of life for 200ms"));
-  close(listener->fd);
 }
+
+// --- Whoever writes to a connection without the token
+
+TEST_F(TcpStoreTest, AnAnswerThatTheServerDidNotGiveIsNotBelieved) {
+  RawServer server(token_);
+  std::unique_ptr<RawConnection> session;
+  std::thread serve([&] {
+    session = server.Greet();
+    session->Send(session->Frame(store_internal::Welcome{"the server"}));
+  });
+  auto options = ClientOptions(server.address(), 0);
+  options.heartbeat_timeout = absl::InfiniteDuration();
+  auto store = TcpStore::Connect(options);
+  serve.join();
+  ASSERT_TRUE(store.ok()) << store.status();
+  PromisedOr<Revision> answer;
+  (*store)->Set("k", "v", Lifetime::kPersistent, Soon(), answer.Callback());
+  const auto request = session->Receive();
+  ASSERT_TRUE(request.has_value());
+  Response forged;
+  forged.id = std::get<Request>(*request).id;
+  forged.revision = 7;
+  std::string frame = EncodeFrame(forged);
+  store_internal::ExtendFrame(&frame, std::string(store_internal::FrameSeal::kBytes, 's'));
+  session->Send(frame);
+  EXPECT_EQ(answer.Get().status(),
+            absl::UnavailableError(absl::StrCat(
+                "the store (the server, at ", server.address(),
+                ") was lost: frame 1 was altered, replayed or out of order: something between the "
+                "two ends writes to their connection")));
+}
+
+TEST_F(TcpStoreTest, ARefusalThatTheServerDidNotGiveIsNotBelieved) {
+  RawServer server(token_);
+  std::thread serve([&] {
+    auto session = server.Greet();
+    session->Send(
+        EncodeFrame(store_internal::Refused{absl::AlreadyExistsError("rank 0 is already here")}));
+    session->AwaitEnd();
+  });
+  const absl::Status refused = TcpStore::Connect(ClientOptions(server.address(), 0)).status();
+  serve.join();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr(absl::StrCat("the greeting of the store at ", server.address(),
+                                     ": frame 0 came with ")));
+}
+
+TEST_F(TcpStoreTest, AClientWhoseConnectionTheServerEndsIsToldWhy) {
+  RawServer server(token_);
+  std::unique_ptr<RawConnection> session;
+  std::thread serve([&] {
+    session = server.Greet();
+    session->Send(session->Frame(store_internal::Welcome{"the server"}));
+    session->Send(session->Frame(store_internal::Refused{absl::DataLossError("frame 3 is odd")}));
+  });
+  auto store = TcpStore::Connect(ClientOptions(server.address(), 0));
+  serve.join();
+  ASSERT_TRUE(store.ok()) << store.status();
+  WatchLog log;
+  (*store)->Watch("", log.Callback());
+  EXPECT_THAT(std::string(log.AwaitEnd().message()),
+              HasSubstr("was lost: it ended this connection: frame 3 is odd"));
+}
+
+// --- Deaths
 
 TEST_F(TcpStoreTest, ALauncherThatIsQuickEnoughNamesTheCauseOfAClosedConnection) {
   server_options_.loss_grace = Patience();

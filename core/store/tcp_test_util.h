@@ -13,11 +13,15 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "muster/core/platform/control_thread.h"
+#include "muster/core/store/frame_seal.h"
+#include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store_test_util.h"
 #include "muster/core/store/tcp_address.h"
@@ -52,6 +56,8 @@ class RawConnection {
     fd_ = fd.ok() ? *fd : -1;
   }
   explicit RawConnection(int fd) : fd_(fd), reader_(store_internal::kMaxResponseBytes) {}
+  explicit RawConnection(store_internal::HandshakeResult opened)
+      : fd_(opened.fd), seal_(std::move(opened.seal)), reader_(store_internal::kMaxResponseBytes) {}
   ~RawConnection() { close(fd_); }
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
@@ -65,13 +71,26 @@ class RawConnection {
     }
   }
 
+  // The next frame that an honest end would send.
+  std::string Frame(const store_internal::Message& message) {
+    std::string frame = store_internal::EncodeFrame(message);
+    EXPECT_TRUE(!seal_.has_value() || seal_->Seal(&frame).ok());
+    return frame;
+  }
+
+  void StartSealing(store_internal::FrameSeal seal) { seal_ = std::move(seal); }
+
   // The next message; nothing at the end of the connection.
   std::optional<store_internal::Message> Receive() {
     for (;;) {
       const auto body = reader_.Next();
       EXPECT_TRUE(body.ok()) << body.status();
       if (body->has_value()) {
-        const auto message = store_internal::DecodeBody(**body);
+        const absl::StatusOr<absl::string_view> opened =
+            seal_.has_value() ? seal_->Open(**body) : **body;
+        EXPECT_TRUE(opened.ok()) << opened.status();
+        if (!opened.ok()) return std::nullopt;
+        const auto message = store_internal::DecodeBody(*opened);
         EXPECT_TRUE(message.ok()) << message.status();
         return *message;
       }
@@ -100,8 +119,28 @@ class RawConnection {
   }
 
   int fd_;
+  std::optional<store_internal::FrameSeal> seal_;
   store_internal::FrameReader reader_;
 };
+
+// Why the server ends the connection, after all else that it answers.
+inline std::string LastWord(RawConnection& connection) {
+  std::string word = "none";
+  while (const auto message = connection.Receive()) {
+    if (const auto* refused = std::get_if<store_internal::Refused>(&*message)) {
+      word = std::string(refused->status.message());
+    }
+  }
+  return word;
+}
+
+inline store_internal::Request SetRequest(uint64_t id, const std::string& key) {
+  store_internal::Request request;
+  request.type = store_internal::Request::Type::kSet;
+  request.id = id;
+  request.key = key;
+  return request;
+}
 
 class TcpStoreFixture : public ::testing::Test {
  protected:
@@ -138,11 +177,20 @@ class TcpStoreFixture : public ::testing::Test {
   }
 
   // A session by hand, which sends only what the test says.
-  int OpenByHand(const std::string& address, int rank, absl::Duration heartbeat_timeout) {
+  store_internal::HandshakeResult OpenByHand(const std::string& address, int rank,
+                                             absl::Duration heartbeat_timeout) {
     auto opened =
         store_internal::OpenSession({address, token_, Info(rank), heartbeat_timeout, Soon()});
     EXPECT_TRUE(opened.ok()) << opened.status();
-    return opened.ok() ? opened->fd : -1;
+    return opened.ok() ? *std::move(opened) : store_internal::HandshakeResult();
+  }
+
+  // The same of another process of that rank.
+  absl::StatusOr<store_internal::HandshakeResult> OpenAnother(const std::string& address, int rank,
+                                                              uint64_t incarnation) {
+    SessionInfo info = Info(rank);
+    info.incarnation = incarnation;
+    return store_internal::OpenSession({address, token_, info, absl::InfiniteDuration(), Soon()});
   }
 
   const std::string token_ = "the token of this job";

@@ -25,6 +25,11 @@ enum class Type : uint8_t {
   kResponse = 17,
 };
 
+void SetLength(std::string* frame) {
+  const uint32_t length = static_cast<uint32_t>(frame->size() - kLengthBytes);
+  for (size_t i = 0; i < kLengthBytes; ++i) (*frame)[i] = static_cast<char>(length >> (8 * i));
+}
+
 class Writer {
  public:
   explicit Writer(Type type) : bytes_(kLengthBytes, '\0') { U8(static_cast<uint8_t>(type)); }
@@ -47,8 +52,7 @@ class Writer {
   }
 
   std::string Frame() && {
-    const uint32_t length = static_cast<uint32_t>(bytes_.size() - kLengthBytes);
-    for (size_t i = 0; i < kLengthBytes; ++i) bytes_[i] = static_cast<char>(length >> (8 * i));
+    SetLength(&bytes_);
     return std::move(bytes_);
   }
 
@@ -311,6 +315,13 @@ Message Take(Type type, Reader& reader) {
 }  // namespace
 
 std::string EncodeFrame(const Message& message) { return std::visit(Encoder(), message); }
+
+absl::string_view MessageOf(absl::string_view frame) { return frame.substr(kLengthBytes); }
+
+void ExtendFrame(std::string* frame, absl::string_view tail) {
+  frame->append(tail.data(), tail.size());
+  SetLength(frame);
+}
 
 absl::StatusOr<Message> DecodeBody(absl::string_view body) {
   Reader reader(body);

@@ -1,10 +1,11 @@
 // The store's messages as bytes.
 //
-// A frame is a length (4 bytes, little endian, of what follows), a type (1 byte) and fields:
-// integers little endian, texts as length and bytes. Every connection begins with Hello, Challenge,
-// Open and Welcome or Refused (see auth.h for the proofs); then the client sends Requests and the
-// server Responses. Pure: bytes in, messages out, and nothing that arrives can do harm beyond an
-// error.
+// A frame is a length (4 bytes, little endian, of what follows) and a message: a type (1 byte) and
+// fields, integers little endian, texts as length and bytes. Every connection begins with Hello,
+// Challenge and Open (see auth.h for the proofs), answered by Welcome or Refused; then the client
+// sends Requests and the server Responses, and Refused where it ends the connection for what came.
+// From the answer to an Open that is right on, each frame on TCP ends with a seal (frame_seal.h).
+// Pure: bytes in, messages out, and nothing that arrives can do harm beyond an error.
 #ifndef MUSTER_CORE_STORE_WIRE_H_
 #define MUSTER_CORE_STORE_WIRE_H_
 
@@ -24,7 +25,7 @@
 
 namespace muster::store_internal {
 
-inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kWireVersion = 2;  // 1 had no seals
 inline constexpr size_t kNonceBytes = 32;
 
 // Limits of a frame without its length: before the session is open, and then in each direction. The
@@ -61,6 +62,10 @@ using Message = std::variant<Hello, Challenge, Open, Welcome, Refused, Request, 
 
 // A whole frame.
 std::string EncodeFrame(const Message& message);
+
+// Of a whole frame, and what makes one longer at its end.
+absl::string_view MessageOf(absl::string_view frame);
+void ExtendFrame(std::string* frame, absl::string_view tail);
 
 // The message of a frame without its length. InvalidArgument for all that EncodeFrame does not
 // make.
