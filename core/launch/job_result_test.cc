@@ -26,6 +26,13 @@ TEST(JobResultTest, ReportsWhatWasLeftBehindAlsoOfAGoodJob) {
   EXPECT_EQ(result.ExitCode(), 0);
 }
 
+TEST(JobResultTest, ReportsWhatTheStoreRefusedAlsoOfAGoodJob) {
+  JobResult result;
+  result.store_refused = "1 connection that spoke another protocol";
+  EXPECT_THAT(result.Report(),
+              ElementsAre("the store refused 1 connection that spoke another protocol"));
+}
+
 TEST(JobResultTest, ALargeJobsReportStaysReadable) {
   JobResult result;
   result.ranks.resize(1000);

@@ -28,6 +28,10 @@ class LaunchedStore {
 
   // What the job's groups have recorded as the cause of their failure, the earliest first.
   virtual std::vector<FailedGroup> FailedGroups() const { return {}; }
+
+  // What it did not let in and a person should know of: "2 connections that did not know the job's
+  // token". Empty: nothing.
+  virtual std::string Refused() const { return ""; }
 };
 
 struct LaunchedStoreRequest {

@@ -355,6 +355,7 @@ JobResult Job::Finish() {
   result.left = left_;
   result.failed_groups = failed_groups_;
   if (store_ != nullptr && !result.ok()) result.failed_groups_at_end = store_->FailedGroups();
+  if (store_ != nullptr) result.store_refused = store_->Refused();
   result.BlameByRecord();
   ReadRest();
   // At the timeout, too, there is a moment for what was written before it.

@@ -40,6 +40,7 @@ class TcpLaunchedStore final : public LaunchedStore {
   void DeclareLost(int rank, absl::string_view reason) override {
     server_->DeclareLost(rank, reason);
   }
+  std::string Refused() const override { return server_->Statistics().Refused(); }
   std::vector<FailedGroup> FailedGroups() const override {
     std::map<Revision, FailedGroup> failed;  // in the order of the failures: a cause is for ever
     Revision last_good = 0;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>  // NOLINT(build/c++11)
 #include <utility>
 #include <vector>
 
@@ -277,16 +278,19 @@ TEST(TcpLaunchedStoreTest, TellsTheLauncherWhoIsLostAndWhoComesAgain) {
   EXPECT_THAT(told, ElementsAre("0 is here", "0 killed by signal 9", "0 is here"));
 }
 
+bool LoopbackAddress(absl::string_view text, sockaddr_in* address) {
+  int port = 0;
+  if (!absl::ConsumePrefix(&text, "127.0.0.1:") || !absl::SimpleAtoi(text, &port)) return false;
+  address->sin_family = AF_INET;
+  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address->sin_port = htons(static_cast<uint16_t>(port));
+  return true;
+}
+
 // "" or why not.
 std::string BindTo(absl::string_view address) {
-  int port = 0;
-  if (!absl::ConsumePrefix(&address, "127.0.0.1:") || !absl::SimpleAtoi(address, &port)) {
-    return "no loopback address";
-  }
   sockaddr_in wanted = {};
-  wanted.sin_family = AF_INET;
-  wanted.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  wanted.sin_port = htons(static_cast<uint16_t>(port));
+  if (!LoopbackAddress(address, &wanted)) return "no loopback address";
   const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&wanted), sizeof(wanted)) == 0) return "";
   return strerror(errno);
@@ -301,6 +305,26 @@ TEST(TcpLaunchedStoreTest, ThePortIsFreeAfterTheStoreIsGone) {
   EXPECT_EQ(BindTo(address), strerror(EADDRINUSE));
   store.reset();
   EXPECT_EQ(BindTo(address), "");
+}
+
+TEST(TcpLaunchedStoreTest, SaysWhomItRefused) {
+  const std::unique_ptr<LaunchedStore> store = ServeOne();
+  ASSERT_NE(store, nullptr);
+  EXPECT_EQ(store->Refused(), "");
+  sockaddr_in address = {};
+  ASSERT_TRUE(LoopbackAddress(store->address(), &address));
+  const UniqueFd scanner(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(connect(scanner.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            0);
+  const std::string words = "GET / HTTP/1.1\r\n\r\n";
+  EXPECT_EQ(send(scanner.get(), words.data(), words.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(words.size()));
+  char byte = 0;
+  EXPECT_LE(recv(scanner.get(), &byte, 1, 0), 0) << "it is closed";
+  // Counted a moment after its end is seen.
+  const absl::Time deadline = MonotonicNow() + Bound();
+  while (store->Refused().empty() && MonotonicNow() < deadline) std::this_thread::yield();
+  EXPECT_EQ(store->Refused(), "1 connection that spoke another protocol");
 }
 
 auto Failed(const std::string& text, std::optional<int> rank) {

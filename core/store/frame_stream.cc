@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -48,8 +49,7 @@ FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t m
       fd_(fd),
       reader_(max_message),
       max_message_(max_message),
-      max_queued_(max_queued),
-      input_(kReadBytes, '\0') {
+      max_queued_(max_queued) {
   asio::error_code error;
   // What these return stands in `error`, too.
   (void)socket_.assign(Protocol(family), fd, error);
@@ -73,6 +73,8 @@ void FrameStream::Start(OnFrame on_frame, OnClosed on_closed) {
 }
 
 void FrameStream::Read() {
+  // No more for a stranger than it may say.
+  input_.resize(std::min(kReadBytes, max_message_));
   socket_.async_read_some(asio::buffer(input_),
                           [self = shared_from_this()](const asio::error_code& error, size_t size) {
                             self->OnRead(error, size);
@@ -131,7 +133,8 @@ void FrameStream::Send(std::string frame) {
   queue_.push_back(std::move(frame));
   if (queued_ > max_queued_) {
     return Close(absl::ResourceExhaustedError(
-        absl::StrCat("the other side does not read: ", queued_, " bytes wait for it")));
+        absl::StrCat("the other side does not read: ", queued_, " bytes wait for it, the limit is ",
+                     max_queued_)));
   }
   if (!writing_) Write();
 }

@@ -7,6 +7,32 @@
 #include "muster/core/store/gather_error.h"
 
 namespace muster::store_internal {
+
+absl::Status GatherTable::CheckLimits(absl::string_view key, const Contribution& contribution,
+                                      const Round* round) const {
+  const size_t value = contribution.value.size();
+  const size_t of_round = (round == nullptr ? 0 : round->bytes) + value;
+  const auto waiting = waiting_of_.find(contribution.waiter.session);
+  std::string what;
+  if (of_round > limits_.round_bytes) {
+    what = absl::StrCat("the values of ", contribution.size, " ranks together would be ", of_round,
+                        " bytes or more, the limit is ", limits_.round_bytes,
+                        ": larger data goes through a group");
+  } else if (bytes_ + value > limits_.bytes) {
+    what = absl::StrCat("the values of all gathers that wait would be ", bytes_ + value,
+                        " bytes, the limit is ", limits_.bytes, ": gather less at a time");
+  } else if (round == nullptr && rounds_.size() >= limits_.rounds) {
+    what = absl::StrCat(rounds_.size(),
+                        " gathers wait already, which is the limit: wait for some of them");
+  } else if (waiting != waiting_of_.end() && waiting->second >= limits_.per_session) {
+    what = absl::StrCat("this session waits for ", waiting->second,
+                        " gathers already, which is its limit: wait for some of them");
+  } else {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("gather \"", key, "\": ", what));
+}
+
 absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
                                absl::FunctionRef<Revision()> next_revision, Answer answer) {
   const int rank = contribution.rank;
@@ -29,22 +55,17 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
       return status;
     }
   }
-  const size_t before = found == rounds_.end() ? 0 : found->second.bytes;
-  if (before + contribution.value.size() > max_bytes_) {
-    return absl::ResourceExhaustedError(absl::StrCat("gather \"", key, "\": the values of ", size,
-                                                     " ranks together would be more than ",
-                                                     max_bytes_, " bytes"));
-  }
+  absl::Status within =
+      CheckLimits(key, contribution, found == rounds_.end() ? nullptr : &found->second);
+  if (!within.ok()) return within;
   if (found == rounds_.end()) {
-    if (rounds_.size() >= max_rounds_) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "gather \"", key, "\": ", rounds_.size(), " gathers wait already, which is the limit"));
-    }
     found = rounds_.emplace(std::string(key), Round()).first;
     found->second.size = size;
   }
   Round& round = found->second;
-  round.bytes = before + contribution.value.size();
+  round.bytes += contribution.value.size();
+  bytes_ += contribution.value.size();
+  ++waiting_of_[contribution.waiter.session];
   const absl::Time deadline = std::min(round.deadline, contribution.deadline);
   round.contributions.emplace(rank, std::move(contribution));
   SetDeadline(found, deadline);
@@ -108,6 +129,11 @@ GatherTable::Round GatherTable::Take(Rounds::iterator round) {
   SetDeadline(round, absl::InfiniteFuture());
   Round taken = std::move(round->second);
   rounds_.erase(round);
+  bytes_ -= taken.bytes;
+  for (const auto& [rank, given] : taken.contributions) {
+    const auto waiting = waiting_of_.find(given.waiter.session);
+    if (--waiting->second == 0) waiting_of_.erase(waiting);
+  }
   return taken;
 }
 

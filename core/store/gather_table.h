@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/store.h"
 
 namespace muster::store_internal {
@@ -41,9 +42,16 @@ class GatherTable {
     absl::Time deadline;
   };
 
-  // `max_bytes`: of the values of one round together; `max_rounds`: that wait at once.
-  GatherTable(size_t max_bytes, size_t max_rounds)
-      : max_bytes_(max_bytes), max_rounds_(max_rounds) {}
+  // Of the values of one round together and of all that wait; rounds that wait at once, and
+  // contributions of one session in them.
+  struct Limits {
+    size_t round_bytes = kMaxGatherBytes;
+    size_t bytes = kMaxWaitingBytes;
+    size_t rounds = kMaxGathers;
+    size_t per_session = kGathersPerSession;
+  };
+
+  explicit GatherTable(const Limits& limits) : limits_(limits) {}
 
   // OK when it waits or the round completed; an error concerns this contribution alone, which then
   // is not a part of the round. `next_revision` is asked when a round completes.
@@ -77,9 +85,14 @@ class GatherTable {
   void Fail(Rounds::iterator round, const absl::Status& status, Answer answer);
   void SetDeadline(Rounds::iterator round, absl::Time deadline);
 
-  const size_t max_bytes_;
-  const size_t max_rounds_;
+  // ResourceExhausted with the limit, what was seen and what to do.
+  absl::Status CheckLimits(absl::string_view key, const Contribution& contribution,
+                           const Round* round) const;
+
+  const Limits limits_;
   Rounds rounds_;
+  size_t bytes_ = 0;                      // of all rounds
+  std::map<Session, size_t> waiting_of_;  // contributions; none of 0
   std::set<std::pair<absl::Time, std::string>> deadlines_;
 };
 

@@ -19,18 +19,21 @@ absl::Status KeySpace::Put(absl::string_view key, absl::string_view value, Owner
   const size_t after = bytes_ - before + key.size() + value.size();
   if (is_new && keys_.size() >= limits_.keys) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the store holds ", keys_.size(), " keys, which is its limit"));
+        absl::StrCat("key \"", key, "\": the store holds ", keys_.size(),
+                     " keys, which is its limit: delete those that nobody needs any more"));
   }
   if (after > limits_.bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the store would hold ", after, " bytes, its limit is ", limits_.bytes));
+        absl::StrCat("key \"", key, "\": the store would hold ", after, " bytes, its limit is ",
+                     limits_.bytes, ": it is for small records, and data goes through a group"));
   }
   const Owner previous = is_new ? kNobody : found->second.owner;
   if (owner != kNobody && owner != previous) {
     const auto owned = owned_.find(owner);
     if (owned != owned_.end() && owned->second.size() >= limits_.keys_per_owner) {
-      return absl::ResourceExhaustedError(absl::StrCat("this session owns ", owned->second.size(),
-                                                       " session keys, which is its limit"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "key \"", key, "\": this session owns ", owned->second.size(),
+          " session keys, which is its limit: delete those that nobody needs any more"));
     }
   }
   Write(key, value, owner);

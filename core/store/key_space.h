@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/store.h"
 
 namespace muster::store_internal {
@@ -25,9 +26,9 @@ class KeySpace {
 
   // At most so many keys one owner, and so many keys and bytes (keys and values) in all.
   struct Limits {
-    size_t keys_per_owner = 16384;
-    size_t keys = 1 << 20;
-    size_t bytes = 256 << 20;
+    size_t keys_per_owner = kSessionKeysPerSession;
+    size_t keys = kMaxKeys;
+    size_t bytes = kMaxBytes;
   };
 
   explicit KeySpace(const Limits& limits) : limits_(limits) {}

@@ -12,9 +12,9 @@ absl::Status CheckKey(absl::string_view key) {
 
 absl::Status CheckValue(absl::string_view value) {
   if (value.size() <= Store::kMaxValueBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a value of ", value.size(),
-                                                 " bytes: values have at most ",
-                                                 Store::kMaxValueBytes, " bytes"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("a value of ", value.size(), " bytes: values have at most ",
+                   Store::kMaxValueBytes, " bytes, and larger data goes through a group"));
 }
 
 absl::Status CheckPrefix(absl::string_view prefix) {

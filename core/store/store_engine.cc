@@ -29,7 +29,7 @@ absl::Status CheckWrite(const Request& request) {
 }  // namespace
 
 StoreEngine::StoreEngine(const Options& options)
-    : options_(options), keys_(options.keys), gathers_(options.gather_bytes, options.gathers) {}
+    : options_(options), keys_(options.keys), gathers_(options.gathers) {}
 
 // --- Sessions
 
@@ -384,7 +384,8 @@ void StoreEngine::Watch(Session& session, const Request& request) {
     batch.status = status;
   } else if (session.watches.size() >= options_.watches_per_session) {
     batch.status = absl::ResourceExhaustedError(
-        absl::StrCat("this session has ", session.watches.size(), " watches, which is its limit"));
+        absl::StrCat("watch of \"", request.key, "\": this session has ", session.watches.size(),
+                     " watches, which is its limit: end those that nobody needs any more"));
   } else if (!session.watches.emplace(request.id, request.key).second) {
     batch.status = absl::InvalidArgumentError(absl::StrCat("watch ", request.id, " is taken"));
   } else {

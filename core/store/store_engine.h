@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "muster/core/store/gather_table.h"
 #include "muster/core/store/key_space.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store.h"
@@ -58,9 +59,8 @@ class StoreEngine {
     // engine. May be empty.
     std::function<void(const SessionRecord&)> on_session;
     KeySpace::Limits keys;
-    size_t gather_bytes = 256 << 20;  // of one round
-    size_t gathers = 65536;           // waiting at once
-    size_t watches_per_session = 4096;
+    GatherTable::Limits gathers;
+    size_t watches_per_session = kWatchesPerSession;
   };
 
   explicit StoreEngine(const Options& options);

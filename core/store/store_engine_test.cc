@@ -329,8 +329,10 @@ TEST_F(StoreEngineTest, LimitsAreErrorsWithTheirValuesAndTheStoreGoesOn) {
   options.keys.keys = 6;
   options.keys.bytes = 1000;
   options.watches_per_session = 1;
-  options.gathers = 1;
-  options.gather_bytes = 10;
+  options.gathers.rounds = 2;
+  options.gathers.round_bytes = 10;
+  options.gathers.bytes = 15;
+  options.gathers.per_session = 2;
   Make(options);
   const auto session = Open(0);
   Recorder& sink = sinks_[0];
@@ -356,10 +358,22 @@ TEST_F(StoreEngineTest, LimitsAreErrorsWithTheirValuesAndTheStoreGoesOn) {
 
   Request big = Gather("g", 0, 2);
   big.value = std::string(11, 'x');
-  EXPECT_EQ(code(big), exhausted);
-  Ask(session, Gather("g", 0, 2));
-  EXPECT_EQ(code(Gather("h", 0, 2)), exhausted);
-  EXPECT_EQ(engine_->waiting_gathers(), 1u);
+  const auto says = [&](const Request& request, absl::string_view what) {
+    const absl::Status status = sink.AnswerTo(Ask(session, request)).status;
+    EXPECT_EQ(status.code(), exhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(what)));
+  };
+  says(big,
+       "gather \"g\": the values of 2 ranks together would be 11 bytes or more, the limit is 10");
+  big.value.resize(10);
+  Ask(session, big);
+  Request more = Gather("h", 0, 2);
+  more.value = std::string(6, 'x');
+  says(more, "the values of all gathers that wait would be 16 bytes, the limit is 15");
+  more.value.resize(5);
+  Ask(session, more);
+  EXPECT_EQ(engine_->waiting_gathers(), 2u);
+  says(Gather("i", 0, 2), "2 gathers wait already, which is the limit");
 }
 
 TEST_F(StoreEngineTest, AFullStoreStillTellsOfALoss) {

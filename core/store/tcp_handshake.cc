@@ -17,6 +17,7 @@
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/store/auth.h"
 #include "muster/core/store/frame_seal.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/tcp_address.h"
 #include "muster/core/store/wire.h"
 

@@ -13,12 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "muster/core/store/auth.h"
 #include "muster/core/store/frame_seal.h"
+#include "muster/core/store/limits.h"
 
 namespace muster::store_internal {
 namespace {
 
-// What may wait for a client that does not read: more than one full snapshot.
-constexpr size_t kMaxQueued = size_t{1} << 30;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 // A greeting that has begun is over within moments. For lack of descriptors one that is not older
 // is not broken off: the next would be, too.
@@ -47,7 +46,8 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
         core_->control_->Now() + core_->options_.handshake_timeout, [weak = weak_from_this()] {
           const auto self = weak.lock();
           if (self == nullptr || self->session_ != 0) return;
-          self->stream_->Close(absl::DeadlineExceededError("it did not introduce itself in time"));
+          self->Close(&StoreServerStatistics::too_slow,
+                      absl::DeadlineExceededError("it did not introduce itself in time"));
         });
     stream_->Start(
         [weak = weak_from_this()](absl::string_view body) {
@@ -64,16 +64,29 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
     });
   }
 
-  void Send(const Response& response) override { stream_->Send(EncodeFrame(response)); }
+  void Send(const Response& response) override {
+    if (absl::IsResourceExhausted(response.status)) {
+      ++core_->statistics_.over_limit;
+      LOG_EVERY_N_SEC(WARNING, 10) << "the store refused a request: " << response.status.message();
+    }
+    stream_->Send(EncodeFrame(response));
+  }
 
   bool HasInput() const { return stream_->HasInput(); }
   bool HasSpoken() const { return challenged_ || HasInput(); }
   absl::Time came_at() const { return came_at_; }
   StoreEngine::SessionId session() const { return session_; }
+  bool HasLiveSession() const { return core_->engine_.LiveSession(rank_) == session_; }
 
   void Finish() { stream_->Finish(); }
   void Abandon() { stream_->Abandon(); }
-  void Close(const absl::Status& why) { stream_->Close(why); }
+
+  // `as`: what it is counted as.
+  using Count = int64_t StoreServerStatistics::*;
+  void Close(Count as, const absl::Status& why) {
+    counted_as_ = as;
+    stream_->Close(why);
+  }
 
   // The session's end, for the engine: this is no sink of it any more.
   void Disconnect(absl::string_view why) {
@@ -105,9 +118,10 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
 
   absl::Status OnHello(const Hello& hello) {
     if (hello.version != kWireVersion) {
-      Refuse(absl::FailedPreconditionError(
-          absl::StrCat("the store speaks version ", kWireVersion, " of its protocol, this client ",
-                       hello.version, ": build both from one version of muster")));
+      Refuse(&StoreServerStatistics::no_greeting,
+             absl::FailedPreconditionError(absl::StrCat(
+                 "the store speaks version ", kWireVersion, " of its protocol, this client ",
+                 hello.version, ": build both from one version of muster")));
       return absl::OkStatus();
     }
     absl::StatusOr<std::string> nonce = RandomBytes(kNonceBytes);
@@ -127,8 +141,9 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
         ClientProof(core_->options_.token, client_nonce_, server_nonce_, EncodeFrame(open));
     if (!expected.ok()) return expected.status();
     if (!SameProof(*expected, given)) {
-      Refuse(absl::PermissionDeniedError(
-          "the token is not this job's: give every rank the token of its launcher"));
+      Refuse(&StoreServerStatistics::wrong_token,
+             absl::PermissionDeniedError(
+                 "the token is not this job's: give every rank the token of its launcher"));
       return absl::OkStatus();
     }
     absl::StatusOr<FrameSeal> seal = FrameSeal::Create(
@@ -143,16 +158,20 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   void TryOpen(const Open& open, absl::Time give_up) {
     if (!stream_->is_open()) return;
     if (core_->draining_ || core_->closing_) {
-      return Refuse(absl::UnavailableError("the store is closing: it takes no new sessions"));
+      return Refuse(&StoreServerStatistics::not_let_in,
+                    absl::UnavailableError("the store is closing: it takes no new sessions"));
     }
     const absl::StatusOr<StoreEngine::SessionId> session =
         core_->engine_.Open(open.session, open.heartbeat_timeout, this, core_->control_->Now());
     if (session.ok()) {
       session_ = *session;
+      rank_ = open.session.rank;
+      ++core_->statistics_.sessions;
       core_->strangers_.erase(number_);
       core_->control_->Cancel(deadline_);
       stream_->set_max_message(kMaxRequestBytes);
       stream_->Send(EncodeFrame(Welcome{core_->options_.served_by}));
+      core_->EndAnEndedSession();
       return core_->Changed();
     }
     // The goodbye of this rank's session before, or its death, may have arrived and only wait to be
@@ -167,12 +186,16 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
       core_->engine_.NoteRefusal(open.session, session.status());
       core_->Changed();
     }
-    Refuse(session.status());
+    Refuse(&StoreServerStatistics::not_let_in, session.status());
   }
 
-  void Refuse(const absl::Status& status) {
-    // Who is told Unavailable tries again, and says so when it gives up.
-    if (!absl::IsUnavailable(status)) {
+  void Refuse(Count as, const absl::Status& status) {
+    counted_as_ = as;
+    if (as != &StoreServerStatistics::not_let_in) {
+      // A stranger must not be able to fill the log.
+      LOG_EVERY_N_SEC(WARNING, 10) << "the store refused a stranger: " << status.message();
+    } else if (!absl::IsUnavailable(status)) {
+      // Who is told Unavailable tries again, and says so when it gives up.
       LOG(WARNING) << "the store refused a session: " << status.message();
     }
     opening_ = true;
@@ -180,8 +203,26 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
     stream_->Finish();
   }
 
+  // What its end is counted as, where that was not decided when it was ended; null: as nothing, an
+  // ordinary end.
+  Count CountOf(const absl::Status& why) const {
+    if (counted_as_ != nullptr) return counted_as_;
+    if (absl::IsDataLoss(why)) return &StoreServerStatistics::tampered;
+    if (session_ == 0) {
+      return absl::IsInvalidArgument(why) ? &StoreServerStatistics::no_greeting
+                                          : &StoreServerStatistics::gone;
+    }
+    if (absl::IsInvalidArgument(why)) return &StoreServerStatistics::malformed;
+    if (absl::IsResourceExhausted(why)) return &StoreServerStatistics::not_reading;
+    return nullptr;
+  }
+
   void OnClosed(const absl::Status& why) {
     const auto self = shared_from_this();
+    if (const Count as = CountOf(why); as != nullptr) ++(core_->statistics_.*as);
+    if (session_ != 0 && !absl::IsUnavailable(why)) {
+      LOG_EVERY_N_SEC(WARNING, 10) << "the store ended a session: " << why.message();
+    }
     core_->strangers_.erase(number_);
     // "its connection closed" when it went; when we ended it, why.
     const absl::string_view how = absl::IsUnavailable(why) ? "its " : "its connection was ended: ";
@@ -194,9 +235,11 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
   const uint64_t number_;  // in the order of arrival
   const absl::Time came_at_;
   StoreEngine::SessionId session_ = 0;
+  int rank_ = 0;  // of the session
   Executor::TimerId deadline_ = 0;
   bool challenged_ = false;
   bool opening_ = false;
+  Count counted_as_ = nullptr;
   std::string client_nonce_;
   std::string server_nonce_;
 };
@@ -237,7 +280,7 @@ void TcpServerCore::Accept() {
                                                                const asio::error_code& error) {
     const auto self = weak.lock();
     if (error || self == nullptr || !self->acceptor_.is_open()) return;
-    for (;;) {
+    for (int i = 0; i < kAcceptsAtOnce; ++i) {
       const int fd = accept4(self->listener_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd >= 0) {
         self->Admit(fd);
@@ -263,6 +306,7 @@ void TcpServerCore::Accept() {
       }
       // Else that one connection failed before it was accepted.
     }
+    self->Accept();
   });
 }
 
@@ -278,10 +322,13 @@ void TcpServerCore::Admit(int fd) {
     EndAStranger(absl::ZeroDuration(), "too many others had not introduced themselves");
   }
   DisableDelay(fd);
+  ++statistics_.connections;
   const uint64_t number = arrivals_++;
-  auto connection = std::make_shared<Connection>(
-      this, FrameStream::Create(control_->context(), fd, family_, kMaxHandshakeBytes, kMaxQueued),
-      number);
+  auto connection =
+      std::make_shared<Connection>(this,
+                                   FrameStream::Create(control_->context(), fd, family_,
+                                                       kMaxHandshakeBytes, options_.max_queued),
+                                   number);
   connections_.insert(connection);
   strangers_[number] = connection;
   connection->Start();
@@ -302,8 +349,22 @@ bool TcpServerCore::EndAStranger(absl::Duration patience, absl::string_view why)
   }
   if (chosen == nullptr) return false;
   strangers_.erase(number);
-  chosen->Close(absl::ResourceExhaustedError(why));
+  chosen->Close(&StoreServerStatistics::crowded_out, absl::ResourceExhaustedError(why));
   return true;
+}
+
+void TcpServerCore::EndAnEndedSession() {
+  const size_t limit =
+      kConnectionsPerRank * static_cast<size_t>(options_.engine.world_size) + kMoreConnections;
+  if (connections_.size() - strangers_.size() <= limit) return;
+  std::shared_ptr<Connection> oldest;
+  for (const auto& connection : connections_) {
+    if (connection->session() == 0 || connection->HasLiveSession()) continue;
+    if (oldest == nullptr || connection->session() < oldest->session()) oldest = connection;
+  }
+  if (oldest == nullptr) return;
+  oldest->Close(&StoreServerStatistics::crowded_out,
+                absl::ResourceExhaustedError("its session had ended, and others had come"));
 }
 
 bool TcpServerCore::HasNewsOf(int rank) const {

@@ -2,6 +2,7 @@
 #ifndef MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
 #define MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,7 +19,9 @@
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/frame_stream.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/store_engine.h"
+#include "muster/core/store/store_server_statistics.h"
 #include "muster/core/store/tcp_address.h"
 #include "muster/core/store/wire.h"
 
@@ -28,8 +31,9 @@ struct TcpServerOptions {
   StoreEngine::Options engine;
   std::string token;
   std::string served_by;
-  absl::Duration handshake_timeout;
-  size_t max_strangers = 1024;
+  absl::Duration handshake_timeout = kHandshakeTimeout;
+  size_t max_strangers = kMaxStrangers;
+  size_t max_queued = kMaxQueuedForClient;
 };
 
 // On the control thread only.
@@ -50,6 +54,7 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   void Close(absl::AnyInvocable<void()> closed);
 
   StoreEngine& engine() { return engine_; }
+  const StoreServerStatistics& statistics() const { return statistics_; }
 
   // Time or a session may have changed: is there something to do, and when is the next time?
   void Changed();
@@ -65,6 +70,9 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   // Ends one that has not introduced itself: who has said nothing before who has, the oldest first.
   // Who has, and came less than `patience` ago, stays. Whether one was ended.
   bool EndAStranger(absl::Duration patience, absl::string_view why);
+  // Makes room among the connections of sessions where they are too many, the oldest first of those
+  // whose session has ended.
+  void EndAnEndedSession();
   void CloseListener();
   // Whether the session of `rank` has sent something that was not read yet, or its end.
   bool HasNewsOf(int rank) const;
@@ -80,6 +88,7 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   std::set<std::shared_ptr<Connection>> connections_;
   std::map<uint64_t, std::weak_ptr<Connection>> strangers_;  // without a session, the oldest first
   uint64_t arrivals_ = 0;
+  StoreServerStatistics statistics_;
   Executor::TimerId tick_timer_ = 0;
   absl::Time tick_at_ = absl::InfiniteFuture();
   Executor::TimerId accept_timer_ = 0;

@@ -14,6 +14,7 @@
 #include "muster/core/store/frame_seal.h"
 #include "muster/core/store/frame_stream.h"
 #include "muster/core/store/heartbeat.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/tcp_handshake.h"
 #include "muster/core/store/wire.h"
@@ -22,8 +23,6 @@ namespace muster {
 namespace store_internal {
 namespace {
 
-// What may wait for a server that does not read.
-constexpr size_t kMaxQueued = size_t{256} << 20;
 // How long a goodbye may take.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
@@ -43,7 +42,8 @@ class TcpChannel final : public ClientCore::Channel,
 
   // On the control thread. Takes `fd`.
   void Start(int fd, int family, std::optional<FrameSeal> seal) {
-    stream_ = FrameStream::Create(control_->context(), fd, family, kMaxResponseBytes, kMaxQueued);
+    stream_ = FrameStream::Create(control_->context(), fd, family, kMaxResponseBytes,
+                                  kMaxQueuedForServer);
     if (seal.has_value()) stream_->StartSealing(*std::move(seal));
     stream_->Start(
         [weak = weak_from_this()](absl::string_view body) {

@@ -98,6 +98,7 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;
   core_options.max_strangers = std::min(options.max_strangers, HalfOfTheDescriptors());
+  core_options.max_queued = options.max_queued;
   core_options.served_by = options.served_by;
   absl::StatusOr<std::shared_ptr<TcpServerCore>> core =
       TcpServerCore::Create(control, core_options, *listener);
@@ -150,6 +151,12 @@ std::vector<Entry> TcpStoreServer::Entries(absl::string_view prefix) const {
   return Read<Entry>(control_, [core = core_, prefix = std::string(prefix)] {
     return core->engine().Entries(prefix);
   });
+}
+
+StoreServerStatistics TcpStoreServer::Statistics() const {
+  const std::vector<StoreServerStatistics> one = Read<StoreServerStatistics>(
+      control_, [core = core_] { return std::vector{core->statistics()}; });
+  return one.empty() ? StoreServerStatistics() : one.front();
 }
 
 absl::Status TcpStoreServer::Stop(absl::Time deadline) {

@@ -11,6 +11,7 @@
 #ifndef MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
 #define MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,8 +26,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/platform/control_thread.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store.h"
+#include "muster/core/store/store_server_statistics.h"
 
 namespace muster {
 
@@ -61,11 +64,14 @@ class TcpStoreServer {
     // call the server. Not after the server is gone. May be empty.
     std::function<void(const SessionRecord&)> on_session;
     // Bound of a connection's first words.
-    absl::Duration handshake_timeout = absl::Seconds(10);
+    absl::Duration handshake_timeout = store_internal::kHandshakeTimeout;
     // Connections that have not introduced themselves yet, 1 or more, but no more than half of the
     // descriptors of this process; one more ends the oldest of them, first of those that have said
     // nothing.
-    size_t max_strangers = 1024;
+    size_t max_strangers = store_internal::kMaxStrangers;
+    // Bytes that may wait for a client that does not read before its connection ends. All other
+    // limits: limits.h.
+    size_t max_queued = store_internal::kMaxQueuedForClient;
     // Where it runs; it outlives the server. Null: on a thread of its own.
     ControlThread* control_thread = nullptr;
   };
@@ -93,6 +99,9 @@ class TcpStoreServer {
 
   // The keys that start with `prefix`, as they stand. Not for the control thread.
   std::vector<Entry> Entries(absl::string_view prefix) const;
+
+  // What came and was refused. Not for the control thread.
+  StoreServerStatistics Statistics() const;
 
   // Takes no new sessions (the port is free at once) and serves on until every session has ended:
   // the store's host leaves last. At `deadline` it ends them: DeadlineExceeded naming the ranks.

@@ -19,20 +19,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "muster/core/store/limits.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
-#include "muster/core/store/store.h"
 
 namespace muster::store_internal {
 
 inline constexpr uint32_t kWireVersion = 2;  // 1 had no seals
 inline constexpr size_t kNonceBytes = 32;
-
-// Limits of a frame without its length: before the session is open, and then in each direction. The
-// last one has room for a snapshot of a full store.
-inline constexpr size_t kMaxHandshakeBytes = 8192;
-inline constexpr size_t kMaxRequestBytes = Store::kMaxKeyBytes + Store::kMaxValueBytes + 256;
-inline constexpr size_t kMaxResponseBytes = size_t{512} << 20;
 
 struct Hello {
   uint32_t version = kWireVersion;

@@ -1,0 +1,219 @@
+// What goes beyond a limit of the TCP server, or comes from who is none of the job's: it ends alone
+// and is counted.
+
+#include <memory>
+#include <string>
+#include <thread>  // NOLINT(build/c++11)
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/store/frame_seal.h"
+#include "muster/core/store/limits.h"
+#include "muster/core/store/messages.h"
+#include "muster/core/store/session_record.h"
+#include "muster/core/store/store.h"
+#include "muster/core/store/store_server_statistics.h"
+#include "muster/core/store/store_test_util.h"
+#include "muster/core/store/tcp_handshake.h"
+#include "muster/core/store/tcp_store.h"
+#include "muster/core/store/tcp_store_server.h"
+#include "muster/core/store/tcp_test_util.h"
+#include "muster/core/store/wire.h"
+
+namespace muster::store_testing {
+namespace {
+
+using store_internal::EncodeFrame;
+using store_internal::Request;
+using ::testing::HasSubstr;
+using Liveness = SessionRecord::Liveness;
+
+class TcpStoreLimitsTest : public TcpStoreFixture {
+ protected:
+  using Count = int64_t StoreServerStatistics::*;
+
+  // The server counts a connection's end a moment after its peer has seen it.
+  static void ExpectCount(const TcpStoreServer& server, Count count, int64_t expected) {
+    const absl::Time deadline = Soon();
+    while (server.Statistics().*count < expected && MonotonicNow() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(server.Statistics().*count, expected);
+  }
+};
+
+TEST_F(TcpStoreLimitsTest, AnOrdinaryJobIsRefusedNothing) {
+  auto server = Serve();
+  {
+    auto first = Connect(server->address(), 0);
+    auto second = Connect(server->address(), 1);
+    EXPECT_TRUE(Set(*first, "k", "v").ok());
+    EXPECT_TRUE(Leave(*second).ok());
+  }
+  EXPECT_TRUE(server->Stop(Soon()).ok());
+  const StoreServerStatistics statistics = server->Statistics();
+  EXPECT_EQ(statistics.connections, 2);
+  EXPECT_EQ(statistics.sessions, 2);
+  EXPECT_EQ(statistics.gone, 0);
+  EXPECT_EQ(statistics.Refused(), "");
+}
+
+TEST_F(TcpStoreLimitsTest, EveryKindOfStrangerIsCountedAndChangesNothing) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  for (const std::string& words :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\xff\xff\xff\xff", 4),
+        EncodeFrame(Request()), EncodeFrame(store_internal::Hello{77, "nonce"})}) {
+    RawConnection garbage(server->address());
+    garbage.Send(words);
+    EXPECT_TRUE(garbage.AwaitEnd());
+  }
+  ExpectCount(*server, &StoreServerStatistics::no_greeting, 4);
+  {
+    RawConnection guesses(server->address());
+    guesses.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}) +
+                 EncodeFrame(store_internal::Open()));
+    EXPECT_TRUE(guesses.AwaitEnd());
+  }
+  ExpectCount(*server, &StoreServerStatistics::wrong_token, 1);
+  {
+    RawConnection scanner(server->address());
+  }
+  {
+    RawConnection scanner(server->address());
+    scanner.Send("\x20");
+  }
+  ExpectCount(*server, &StoreServerStatistics::gone, 2);
+  const StoreServerStatistics statistics = server->Statistics();
+  EXPECT_EQ(statistics.connections, 8);
+  EXPECT_EQ(statistics.sessions, 1);
+  EXPECT_EQ(statistics.Refused(),
+            "4 connections that spoke another protocol, 1 connection that did not know the job's "
+            "token");
+  EXPECT_EQ(server->Sessions().size(), 1u);
+  EXPECT_EQ(server->Entries("").size(), 1u) << "rank 0's record";
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
+  // Who knows the token is no stranger.
+  EXPECT_EQ(TcpStore::Connect(ClientOptions(server->address(), 0)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  ExpectCount(*server, &StoreServerStatistics::not_let_in, 1);
+  EXPECT_EQ(server->Statistics().Refused(), statistics.Refused());
+}
+
+// A byte now and then keeps nobody's place: the time is that of the whole greeting.
+TEST_F(TcpStoreLimitsTest, AStrangerThatNeverStopsTalkingIsEndedAtTheBoundAllTheSame) {
+  server_options_.handshake_timeout = absl::Milliseconds(100);
+  auto server = Serve();
+  const absl::Time began = MonotonicNow();
+  RawConnection slow(server->address());
+  const std::string hello =
+      EncodeFrame(store_internal::Hello{store_internal::kWireVersion, std::string(4096, 'n')});
+  for (const char byte : hello) {
+    if (server->Statistics().too_slow > 0 || MonotonicNow() > Soon()) break;
+    slow.Send(std::string(1, byte));
+    std::this_thread::yield();
+    if (&byte == &hello[hello.size() - 2]) break;  // never the last one
+  }
+  EXPECT_TRUE(slow.AwaitEnd());
+  EXPECT_GE(MonotonicNow() - began, absl::Milliseconds(100));
+  ExpectCount(*server, &StoreServerStatistics::too_slow, 1);
+}
+
+TEST_F(TcpStoreLimitsTest, StrangersThatMakeRoomAreCounted) {
+  server_options_.max_strangers = 2;
+  auto server = Serve();
+  std::vector<std::unique_ptr<RawConnection>> idle;
+  for (int i = 0; i < 5; ++i) idle.push_back(std::make_unique<RawConnection>(server->address()));
+  ExpectCount(*server, &StoreServerStatistics::crowded_out, 3);
+  EXPECT_NE(Connect(server->address(), 1), nullptr);
+}
+
+TEST_F(TcpStoreLimitsTest, AFrameThatWasTamperedWithAndOneThatIsNoneAreCountedApart) {
+  auto server = Serve();
+  {
+    RawConnection tampered(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
+    const std::string frame = tampered.Frame(SetRequest(1, "k"));
+    tampered.Send(frame + frame);
+    EXPECT_TRUE(tampered.AwaitEnd());
+  }
+  ExpectCount(*server, &StoreServerStatistics::tampered, 1);
+  {
+    RawConnection malformed(OpenByHand(server->address(), 2, absl::InfiniteDuration()));
+    malformed.Send(malformed.Frame(store_internal::Welcome{"me"}));
+    EXPECT_TRUE(malformed.AwaitEnd());
+  }
+  ExpectCount(*server, &StoreServerStatistics::malformed, 1);
+  EXPECT_EQ(server->Statistics().tampered, 1);
+}
+
+TEST_F(TcpStoreLimitsTest, ASessionThatDoesNotReadIsEndedAloneAtItsLimit) {
+  server_options_.max_queued = 16 << 20;
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  EXPECT_TRUE(Set(*store, "big", std::string(Store::kMaxValueBytes, 'x')).ok());
+  WatchLog log;
+  store->Watch(kSessionKeyPrefix, log.Callback());
+  RawConnection deaf(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
+  Request get;
+  get.type = Request::Type::kGet;
+  get.key = "big";
+  // What the system buffers for a connection is well below this.
+  std::string requests;
+  for (int i = 0; i < 64; ++i) {
+    get.id = static_cast<uint64_t>(i) + 1;
+    requests += deaf.Frame(get);
+  }
+  deaf.Send(requests);
+  EXPECT_THAT(log.AwaitSession(1, Liveness::kLost).reason,
+              HasSubstr("the other side does not read: "));
+  EXPECT_THAT(log.AwaitSession(1, Liveness::kLost).reason, HasSubstr("the limit is 16777216"));
+  EXPECT_TRUE(Set(*store, "k", "v").ok());
+  ExpectCount(*server, &StoreServerStatistics::not_reading, 1);
+}
+
+TEST_F(TcpStoreLimitsTest, ARequestBeyondALimitIsAnErrorWithTheLimitAndCounted) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  std::vector<PromisedOr<GatherResult>> waiting;
+  for (size_t i = 0; i < store_internal::kGathersPerSession; ++i) {
+    waiting.push_back(StartGather(*store, absl::StrCat("g", i), 0, 2, ""));
+  }
+  const absl::Status full = StartGather(*store, "one more", 0, 2, "").Get().status();
+  EXPECT_EQ(full, absl::ResourceExhaustedError(
+                      "gather \"one more\": this session waits for 4096 gathers already, which is "
+                      "its limit: wait for some of them"));
+  ExpectCount(*server, &StoreServerStatistics::over_limit, 1);
+  auto other = Connect(server->address(), 1);
+  EXPECT_TRUE(StartGather(*other, "g7", 1, 2, "").Get().ok());
+  EXPECT_TRUE(waiting[7].Get().ok());
+}
+
+// Each restart of a rank whose old process is only stopped leaves a connection.
+TEST_F(TcpStoreLimitsTest, ConnectionsOfSessionsThatHaveEndedAreBounded) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  const size_t limit =
+      store_internal::kConnectionsPerRank * kWorldSize + store_internal::kMoreConnections;
+  std::vector<std::unique_ptr<RawConnection>> stopped;
+  for (size_t i = 0; i < limit + 3; ++i) {
+    auto opened = OpenAnother(server->address(), 1, 100 + i);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    stopped.push_back(std::make_unique<RawConnection>(*std::move(opened)));
+    server->DeclareLost(1, "stopped");
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(stopped[i]->AwaitEnd()) << i;
+  ExpectCount(*server, &StoreServerStatistics::crowded_out, 4);
+  EXPECT_TRUE(Set(*store, "k", "v").ok()) << "who lives stays";
+  // The next one is asked and answers, that it is fenced.
+  stopped[4]->Send(stopped[4]->Frame(SetRequest(1, "k")));
+  EXPECT_TRUE(stopped[4]->Receive().has_value());
+}
+
+}  // namespace
+}  // namespace muster::store_testing
