@@ -155,7 +155,7 @@ JobOptions TestJob::Options() {
     return record.ok() && record->finished_with.has_value();
   };
   job.output = logs_.get();
-  job.store = ServeTcpStore();
+  job.store = ServeUnixStore();
   job.temporary_folder = plan_.temporary_folder;
   return job;
 }

@@ -14,12 +14,12 @@
 
 namespace muster {
 
-// Thread-safe. Destroyed after the last rank has ended; its port is free then.
+// Thread-safe. Destroyed after the last rank has ended; its port is free then, its socket gone.
 class LaunchedStore {
  public:
   virtual ~LaunchedStore() = default;
 
-  // "127.0.0.1:41231"
+  // "127.0.0.1:41231", "unix:/tmp/muster-x7a9Qz/store"
   virtual std::string address() const = 0;
 
   // The rank is gone, for `reason` ("killed by signal 9"), which only a launcher knows. Ranks that
@@ -36,7 +36,8 @@ class LaunchedStore {
 
 struct LaunchedStoreRequest {
   int world_size = 1;
-  std::string token;  // who does not know it is refused
+  std::string token;   // who does not know it is refused
+  std::string folder;  // that only this user can enter, and that outlives the store; "": none
   // To be called, from any thread and until the store is destroyed, with each rank of which a
   // session begins, and with each that the store itself declares `lost` ("no heartbeat for 10 s").
   // Must not be called with a lock held that DeclareLost needs.

@@ -144,6 +144,7 @@ absl::Status Job::Prepare() {
   LaunchedStoreRequest request;
   request.world_size = options_.ranks;
   request.token = *std::move(token);
+  request.folder = folder_->path();
   request.on_session = [news = news_](int rank, std::optional<std::string> lost) {
     news->Add({rank, std::move(lost)});
   };

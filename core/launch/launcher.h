@@ -5,7 +5,7 @@
 //   job.command = {"./train", "--epochs=3"};
 //   job.ranks = 4;
 //   job.environment = Environment::OfProcess();
-//   job.store = ServeTcpStore();                                     // tcp_launched_store.h
+//   job.store = ServeUnixStore();                                    // tcp_launched_store.h
 //   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);  // output_sink.h
 //   job.output = &output;
 //   absl::StatusOr<JobResult> result = RunJob(job);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/log/log.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
@@ -20,6 +21,7 @@
 #include "absl/time/time.h"
 #include "muster/core/launch/job_result.h"
 #include "muster/core/lifecycle/group_record.h"
+#include "muster/core/platform/endpoint.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store.h"
 #include "muster/core/store/tcp_store_server.h"
@@ -73,22 +75,45 @@ class TcpLaunchedStore final : public LaunchedStore {
   const std::unique_ptr<TcpStoreServer> server_;
 };
 
+TcpStoreServer::Options OptionsFor(const LaunchedStoreRequest& request) {
+  TcpStoreServer::Options options;
+  options.world_size = request.world_size;
+  options.token = request.token;
+  options.served_by = absl::StrCat("the launcher, pid ", getpid());
+  options.loss_grace = kLossGrace;
+  options.on_session = [tell = request.on_session](const SessionRecord& record) {
+    const bool live = record.liveness == SessionRecord::Liveness::kLive;
+    if (tell) tell(record.rank, live ? std::nullopt : std::optional(record.reason));
+  };
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<LaunchedStore>> Serve(const TcpStoreServer::Options& options) {
+  absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
+  if (!server.ok()) return server.status();
+  return std::make_unique<TcpLaunchedStore>(*std::move(server));
+}
+
 }  // namespace
 
 LaunchedStoreFactory ServeTcpStore() {
-  return [](LaunchedStoreRequest request) -> absl::StatusOr<std::unique_ptr<LaunchedStore>> {
-    TcpStoreServer::Options options;
-    options.world_size = request.world_size;
-    options.token = std::move(request.token);
-    options.served_by = absl::StrCat("the launcher, pid ", getpid());
-    options.loss_grace = kLossGrace;
-    options.on_session = [tell = std::move(request.on_session)](const SessionRecord& record) {
-      const bool live = record.liveness == SessionRecord::Liveness::kLive;
-      if (tell) tell(record.rank, live ? std::nullopt : std::optional(record.reason));
-    };
-    absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
-    if (!server.ok()) return server.status();
-    return std::make_unique<TcpLaunchedStore>(*std::move(server));
+  return [](const LaunchedStoreRequest& request) { return Serve(OptionsFor(request)); };
+}
+
+LaunchedStoreFactory ServeUnixStore() {
+  return [](const LaunchedStoreRequest& request) -> absl::StatusOr<std::unique_ptr<LaunchedStore>> {
+    TcpStoreServer::Options options = OptionsFor(request);
+    const std::string tcp = options.address;
+    options.address = UnixAddress(absl::StrCat(request.folder, "/store"));
+    absl::Status reason = absl::InvalidArgumentError("there is no private folder");
+    if (!request.folder.empty()) {
+      absl::StatusOr<std::unique_ptr<LaunchedStore>> store = Serve(options);
+      if (store.ok()) return store;
+      reason = store.status();
+    }
+    LOG(INFO) << "the store is served on TCP, not on a unix socket: " << reason.message();
+    options.address = tcp;
+    return Serve(options);
   };
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -44,6 +45,7 @@
 #include "muster/core/rendezvous/world.h"
 #include "muster/core/store/blocking_store.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/socket_folder.h"
 #include "muster/core/store/store.h"
 #include "muster/core/store/tcp_store.h"
 
@@ -56,6 +58,7 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Property;
+using ::testing::StartsWith;
 
 absl::Duration Bound() { return TimeoutScale() * absl::Seconds(30); }
 
@@ -174,13 +177,15 @@ class Lines final : public OutputSink {
   std::string text;
 };
 
-JobResult RunRanks(int ranks, const std::string& what, Lines* lines) {
+// With the store on a unix socket where `folder` has a short path, which Bazel's has not.
+JobResult RunRanks(int ranks, const std::string& what, Lines* lines,
+                   const std::string& folder = ::testing::TempDir()) {
   JobOptions job;
   job.command = {"/proc/self/exe", "--rank", what};
   job.ranks = ranks;
   job.environment = Environment::OfProcess();
-  job.temporary_folder = ::testing::TempDir();
-  job.store = ServeTcpStore();
+  job.temporary_folder = folder;
+  job.store = ServeUnixStore();
   job.output = lines;
   job.limits.timeout = 2 * Bound();
   job.limits.failure_grace = Bound();
@@ -197,6 +202,15 @@ TEST(TcpLaunchedStoreTest, OthersLearnTheSignalThatKilledARank) {
   EXPECT_EQ(lines.text, "killed by signal 9\nkilled by signal 9\n");
   EXPECT_EQ(result.first_failed, 0);
   EXPECT_EQ(result.ExitCode(), 137);
+}
+
+TEST(TcpLaunchedStoreTest, OthersLearnTheSignalOnAUnixSocketAndNothingIsLeftOfIt) {
+  const store_testing::SocketFolder folder;
+  Lines lines;
+  const JobResult result = RunRanks(2, "die", &lines, folder.Path(""));
+  EXPECT_EQ(lines.text, "killed by signal 9\n");
+  EXPECT_EQ(result.ExitCode(), 137);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.Path("")));
 }
 
 TEST(TcpLaunchedStoreTest, OthersLearnTheCodeThatARankExitedWith) {
@@ -257,6 +271,29 @@ World OnlyRankOf(const LaunchedStore& store) {
   world.store_address = store.address();
   world.token = "t";
   return world;
+}
+
+TEST(TcpLaunchedStoreTest, IsServedOnAUnixSocketWhereItsPathIsShortEnoughElseOnTcp) {
+  const store_testing::SocketFolder folder;
+  LaunchedStoreRequest request;
+  request.token = "t";
+  request.folder = folder.Path("job");
+  ASSERT_TRUE(std::filesystem::create_directory(request.folder));
+  absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeUnixStore()(request);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->address(), folder.Address("job/store"));
+  const Session session(OnlyRankOf(**store));
+  store->reset();
+  EXPECT_TRUE(std::filesystem::is_empty(request.folder));
+
+  for (const std::string& none : {std::string(), folder.Path(std::string(100, 'x')),
+                                  folder.Path("no such folder"), std::string("relative")}) {
+    request.folder = none;
+    store = ServeUnixStore()(request);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_THAT((*store)->address(), StartsWith("127.0.0.1:")) << none;
+    const Session on_tcp(OnlyRankOf(**store));
+  }
 }
 
 TEST(TcpLaunchedStoreTest, TellsTheLauncherWhoIsLostAndWhoComesAgain) {

@@ -1,5 +1,7 @@
 #include "muster/core/platform/endpoint.h"
 
+#include <sys/un.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 constexpr size_t kMaxHost = 255;
+constexpr absl::string_view kUnix = "unix:";
+constexpr size_t kMaxUnixPath = sizeof(sockaddr_un::sun_path) - 1;
 
 }  // namespace
 
@@ -32,6 +36,18 @@ std::optional<Endpoint> ParseEndpoint(absl::string_view text) {
   if (!port.has_value()) return std::nullopt;
   return Endpoint{std::string(host), static_cast<uint16_t>(*port)};
 }
+
+std::optional<std::string> ParseUnixAddress(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, kUnix) || !absl::StartsWith(text, "/") ||
+      text.size() > kMaxUnixPath || !std::all_of(text.begin(), text.end(), [](char c) {
+        return absl::ascii_isprint(static_cast<unsigned char>(c));
+      })) {
+    return std::nullopt;
+  }
+  return std::string(text);
+}
+
+std::string UnixAddress(absl::string_view path) { return absl::StrCat(kUnix, path); }
 
 bool IsHost(absl::string_view text) {
   return !text.empty() && text.size() <= kMaxHost &&

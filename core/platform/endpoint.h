@@ -1,4 +1,4 @@
-// "host:port" as a user writes it. Nothing is looked up.
+// "host:port" and "unix:/path" as a user writes them. Nothing is looked up.
 //
 //   const std::optional<Endpoint> endpoint = ParseEndpoint("[::1]:29500");
 //   if (!endpoint.has_value()) ...   // the caller knows what it was meant to be, and says so
@@ -23,6 +23,14 @@ struct Endpoint {
 // Nothing where `text` is none: a host as IsHost says (an IPv6 number in brackets, and nothing else
 // in them), a colon, and digits from 0 to 65535.
 std::optional<Endpoint> ParseEndpoint(absl::string_view text);
+
+// The path of "unix:/path", the address of a socket that only processes of this host reach. Nothing
+// where `text` is none: the path is absolute, as long as the system takes (107 bytes), and
+// printable.
+std::optional<std::string> ParseUnixAddress(absl::string_view text);
+
+// "unix:/path". Whether the system takes it, ParseUnixAddress tells.
+std::string UnixAddress(absl::string_view path);
 
 // Letters, digits, dots, dashes, underscores and colons: a name, or a number of either family.
 bool IsHost(absl::string_view text);

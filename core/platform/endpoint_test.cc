@@ -33,6 +33,19 @@ TEST(EndpointTest, RefusesWhatIsNone) {
   EXPECT_TRUE(ParseEndpoint(std::string(255, 'a') + ":1").has_value());
 }
 
+TEST(EndpointTest, AUnixAddressIsAnAbsolutePathThatTheSystemTakes) {
+  EXPECT_EQ(ParseUnixAddress("unix:/tmp/a b/store"), "/tmp/a b/store");
+  EXPECT_EQ(ParseUnixAddress(UnixAddress("/tmp/store")), "/tmp/store");
+  const std::string longest = "/" + std::string(106, 'x');
+  EXPECT_EQ(ParseUnixAddress("unix:" + longest), longest);
+  for (const std::string& text :
+       {std::string(""), std::string("unix:"), std::string("unix:store"), std::string("/tmp/store"),
+        std::string("UNIX:/tmp/store"), "unix:" + longest + "x", std::string("unix:/a\nb"),
+        std::string("unix:/a\0b", 9), std::string("127.0.0.1:1")}) {
+    EXPECT_FALSE(ParseUnixAddress(text).has_value()) << text;
+  }
+}
+
 TEST(EndpointTest, KnowsWhatStaysOnThisHostWithoutLookingItUp) {
   for (const char* host : {"localhost", "127.0.0.1", "127.8.9.1", "::1"}) {
     EXPECT_TRUE(IsLoopbackHost(host)) << host;

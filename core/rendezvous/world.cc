@@ -42,6 +42,11 @@ bool IsReachable(absl::string_view text) {
   return endpoint.has_value() && endpoint->port != 0;
 }
 
+// What the store's clients are told.
+bool IsStoreAddress(absl::string_view text) {
+  return IsReachable(text) || ParseUnixAddress(text).has_value();
+}
+
 class Reader {
  public:
   Reader(const Environment& environment, absl::string_view set_by)
@@ -188,10 +193,11 @@ absl::StatusOr<World> FromMusterRun(const Environment& environment, absl::string
   world.local_rank = *local_rank;
 
   if (world.size > 1) {
-    constexpr absl::string_view kForm = "the store's address as host:port, such as 127.0.0.1:41231";
+    constexpr absl::string_view kForm =
+        "the store's address as host:port, such as 127.0.0.1:41231, or unix:/path";
     absl::StatusOr<std::string> store = reader.Text("MUSTER_STORE", kForm);
     if (!store.ok()) return store.status();
-    if (!IsReachable(*store)) return Reader::Bad("MUSTER_STORE", *store, kForm);
+    if (!IsStoreAddress(*store)) return Reader::Bad("MUSTER_STORE", *store, kForm);
     world.store_address = *std::move(store);
     absl::StatusOr<std::string> token_file =
         reader.Text("MUSTER_TOKEN_FILE", "a file that holds the job's secret");
@@ -328,8 +334,8 @@ absl::Status World::Validate() const {
   if (size == 1 && !store_address.empty()) {
     return bad("store_address", Seen(store_address), "none, since size is 1");
   }
-  if (size > 1 && !IsReachable(store_address)) {
-    return bad("store_address", Seen(store_address), kEndpoint);
+  if (size > 1 && !IsStoreAddress(store_address)) {
+    return bad("store_address", Seen(store_address), absl::StrCat(kEndpoint, ", or unix:/path"));
   }
   if (!serve_address.empty()) {
     if (rank != 0) {

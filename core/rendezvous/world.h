@@ -17,7 +17,8 @@ struct World {
   int local_rank = 0;  // among the ranks of this host
   int local_size = 1;
 
-  // "127.0.0.1:41231". Empty with size 1: no store is needed then and a memory store serves.
+  // "127.0.0.1:41231", "unix:/path". Empty with size 1: no store is needed then and a memory store
+  // serves.
   std::string store_address;
   // Rank 0 of a job without a launcher serves the store itself, on this address; everywhere else
   // empty.

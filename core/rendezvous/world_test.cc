@@ -272,15 +272,16 @@ TEST_F(WorldTest, BadAddressesNameTheValue) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value;
     EXPECT_THAT(std::string(status.message()), HasSubstr("MASTER_ADDR is \""));
   }
-  for (const char* value :
-       {"", "127.0.0.1", "127.0.0.1:", ":29500", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:65536",
-        "::1:29500", "[::1]", "[::1:29500", "[a]:1", "a b:1", "tcp://a:1"}) {
+  for (const char* value : {"", "127.0.0.1", "127.0.0.1:", ":29500", "127.0.0.1:0", "127.0.0.1:x",
+                            "127.0.0.1:65536", "::1:29500", "[::1]", "[::1:29500", "[a]:1", "a b:1",
+                            "tcp://a:1", "unix:", "unix:store", "unix:/a\n"}) {
     const absl::Status status = With(MusterRun(), "MUSTER_STORE", value);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value;
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("MUSTER_STORE is \""), HasSubstr("host:port")));
   }
   EXPECT_TRUE(With(MusterRun(), "MUSTER_STORE", "[::1]:29500").ok());
+  EXPECT_TRUE(With(MusterRun(), "MUSTER_STORE", "unix:/tmp/muster-1/store").ok());
 }
 
 TEST_F(WorldTest, LongAndUnprintableValuesAreCutAndEscaped) {
@@ -376,6 +377,8 @@ TEST_F(WorldTest, ValidateNamesTheFieldAndTheValue) {
               HasSubstr("world: store_address is \"\""));
   EXPECT_THAT(message([](World& w) { w.serve_address = "x"; }),
               HasSubstr("world: serve_address is \"x\""));
+  EXPECT_THAT(message([](World& w) { w.serve_address = "unix:/store"; }),
+              HasSubstr("world: serve_address is \"unix:/store\""));
   EXPECT_THAT(message([](World& w) { w.rank = 1; }), HasSubstr("only rank 0 serves"));
   EXPECT_THAT(message([](World& w) { w.size = w.local_size = 1; }), HasSubstr("since size is 1"));
   EXPECT_THAT(message([](World& w) { w.token = "a b"; }), HasSubstr("token holds a space"));

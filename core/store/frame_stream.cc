@@ -17,11 +17,9 @@
 namespace muster::store_internal {
 namespace {
 
-constexpr size_t kReadBytes = 64 << 10;
+using Socket = asio::generic::stream_protocol::socket;
 
-asio::ip::tcp Protocol(int family) {
-  return family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
-}
+constexpr size_t kReadBytes = 64 << 10;
 
 absl::Status Unavailable(absl::string_view what) { return absl::UnavailableError(what); }
 
@@ -52,7 +50,7 @@ FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t m
       max_queued_(max_queued) {
   asio::error_code error;
   // What these return stands in `error`, too.
-  (void)socket_.assign(Protocol(family), fd, error);
+  (void)socket_.assign(asio::generic::stream_protocol(family, 0), fd, error);
   if (!error) (void)socket_.non_blocking(true, error);
   if (error) {
     // Only when the system has no more room to watch descriptors.
@@ -165,7 +163,7 @@ void FrameStream::Write() {
     return;
   }
   writing_ = true;
-  socket_.async_wait(asio::ip::tcp::socket::wait_write,
+  socket_.async_wait(Socket::wait_write,
                      [self = shared_from_this()](const asio::error_code& error) {
                        self->writing_ = false;
                        if (self->closed_) return;
@@ -182,7 +180,7 @@ void FrameStream::Finish() {
 
 void FrameStream::ShutDown() {
   asio::error_code ignored;
-  (void)socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  (void)socket_.shutdown(Socket::shutdown_send, ignored);
 }
 
 void FrameStream::Close(const absl::Status& why) {
@@ -212,7 +210,7 @@ void FrameStream::Abandon() {
 void FrameStream::CloseSocket() {
   // Shut down first: a child that is being forked at this moment keeps a dead connection only.
   asio::error_code ignored;
-  (void)socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  (void)socket_.shutdown(Socket::shutdown_both, ignored);
   fork_guard_.Reset();
   (void)socket_.close(ignored);
   queue_.clear();

@@ -12,8 +12,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "asio/generic/stream_protocol.hpp"
 #include "asio/io_context.hpp"
-#include "asio/ip/tcp.hpp"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/frame_seal.h"
 #include "muster/core/store/wire.h"
@@ -78,7 +78,7 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   void CloseSocket();
 
   asio::io_context& context_;
-  asio::ip::tcp::socket socket_;
+  asio::generic::stream_protocol::socket socket_;
   ForkGuardedFd fork_guard_;
   const int fd_;
   FrameReader reader_;

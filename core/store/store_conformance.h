@@ -56,10 +56,11 @@ class StoreConformanceTest : public ::testing::TestWithParam<Kind> {
 };
 
 // Once in each file of tests.
-#define MUSTER_INSTANTIATE_FOR_ALL_STORES()                                              \
-  INSTANTIATE_TEST_SUITE_P(                                                              \
-      Stores, StoreConformanceTest,                                                      \
-      ::testing::Values(Kind{"Memory", MakeMemoryHarness}, Kind{"Tcp", MakeTcpHarness}), \
+#define MUSTER_INSTANTIATE_FOR_ALL_STORES()                                             \
+  INSTANTIATE_TEST_SUITE_P(                                                             \
+      Stores, StoreConformanceTest,                                                     \
+      ::testing::Values(Kind{"Memory", MakeMemoryHarness}, Kind{"Tcp", MakeTcpHarness}, \
+                        Kind{"Unix", MakeUnixHarness}),                                 \
       [](const auto& info) { return info.param.name; })
 
 }  // namespace muster::store_testing

@@ -30,6 +30,7 @@ class StoreHarness {
 // One for each store.
 std::unique_ptr<StoreHarness> MakeMemoryHarness(int world_size);
 std::unique_ptr<StoreHarness> MakeTcpHarness(int world_size);
+std::unique_ptr<StoreHarness> MakeUnixHarness(int world_size);
 
 }  // namespace muster::store_testing
 

@@ -13,6 +13,7 @@ std::string StoreServerStatistics::Refused() const {
   const auto add = [&parts](int64_t count, absl::string_view what, absl::string_view of) {
     if (count > 0) parts.push_back(absl::StrCat(count, " ", what, count == 1 ? " " : "s ", of));
   };
+  add(other_user, "connection", "of another user");
   add(no_greeting, "connection", "that spoke another protocol");
   add(wrong_token, "connection", "that did not know the job's token");
   add(too_slow, "connection", "that did not introduce itself in time");

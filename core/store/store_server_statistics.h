@@ -13,6 +13,7 @@ struct StoreServerStatistics {
   int64_t sessions = 0;     // opened
 
   // Strangers, which never had a session:
+  int64_t other_user = 0;   // of another user, at a unix socket
   int64_t no_greeting = 0;  // said something else than ours: a scanner, a browser, another version
   int64_t wrong_token = 0;  // did not know the job's token
   int64_t too_slow = 0;     // did not introduce themselves in time

@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -28,7 +30,7 @@ absl::StatusOr<TcpAddress> ParseTcpAddress(absl::string_view text) {
   return absl::InvalidArgumentError(
       absl::StrCat("\"", text,
                    "\" is not an address: expected host:port, such as 127.0.0.1:29500 or "
-                   "[::1]:29500"));
+                   "[::1]:29500, or unix:/path with a path of at most 107 bytes"));
 }
 
 namespace {
@@ -72,6 +74,7 @@ absl::StatusOr<std::vector<ResolvedAddress>> Ask(const TcpAddress& address, int 
 }  // namespace
 
 bool ResolvedAddress::IsLoopback() const {
+  if (family() == AF_UNIX) return true;
   if (family() == AF_INET) {
     const auto& address = reinterpret_cast<const sockaddr_in&>(storage);
     return (ntohl(address.sin_addr.s_addr) >> 24) == 127;
@@ -90,6 +93,31 @@ TcpAddress ResolvedAddress::Numeric() const {
   const auto& address = reinterpret_cast<const sockaddr_in6&>(storage);
   inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof(text));
   return {text, ntohs(address.sin6_port)};
+}
+
+std::string ResolvedAddress::ToString() const {
+  if (family() != AF_UNIX) return Numeric().ToString();
+  return UnixAddress(reinterpret_cast<const sockaddr_un&>(storage).sun_path);
+}
+
+absl::StatusOr<std::vector<ResolvedAddress>> ResolveStore(absl::string_view text,
+                                                          absl::Time deadline, Lookup lookup) {
+  if (const std::optional<std::string> path = ParseUnixAddress(text); path.has_value()) {
+    ResolvedAddress resolved;
+    auto& address = reinterpret_cast<sockaddr_un&>(resolved.storage);
+    address.sun_family = AF_UNIX;
+    // The rest is zeros, and the path is shorter than its place.
+    std::memcpy(address.sun_path, path->data(), path->size());
+    resolved.size = sizeof(address);
+    return std::vector{resolved};
+  }
+  const absl::StatusOr<TcpAddress> address = ParseTcpAddress(text);
+  if (!address.ok()) return address.status();
+  return Resolve(*address, deadline, std::move(lookup));
+}
+
+std::string Listener::ToString() const {
+  return path.empty() ? address.ToString() : UnixAddress(path);
 }
 
 absl::StatusOr<std::vector<ResolvedAddress>> AskTheSystem(const TcpAddress& address) {
@@ -145,51 +173,86 @@ absl::StatusOr<std::vector<ResolvedAddress>> Resolve(const TcpAddress& address, 
   return std::move(state->result);
 }
 
+namespace {
+
+absl::Status CannotServe(const ResolvedAddress& address, int error) {
+  const std::string what = absl::StrCat("cannot serve the store on ", address.ToString());
+  if (error == EADDRINUSE && address.family() == AF_UNIX) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, ": there is a file of that name: choose another path"));
+  }
+  if (error == EADDRINUSE) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        what, ": another process listens there: stop it, or choose another port (MASTER_PORT)"));
+  }
+  if (error == EADDRNOTAVAIL) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        what,
+        ": it is no address of this host: rank 0 serves the store, so MASTER_ADDR must be one of "
+        "rank 0's host"));
+  }
+  return absl::ErrnoToStatus(error, what);
+}
+
+}  // namespace
+
 absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
-  const std::string name = address.Numeric().ToString();
-  const auto error = [&name](int number) {
-    if (number == EADDRINUSE) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot serve the store on ", name,
-          ": another process listens there: stop it, or choose another port (MASTER_PORT)"));
-    }
-    if (number == EADDRNOTAVAIL) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot serve the store on ", name,
-          ": it is no address of this host: rank 0 serves the store, so MASTER_ADDR must be one of "
-          "rank 0's host"));
-    }
-    return absl::ErrnoToStatus(number, absl::StrCat("cannot serve the store on ", name));
-  };
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return error(errno);
-  // A port whose last connections are in TIME_WAIT is free; one that somebody listens on is not.
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (fd < 0) return CannotServe(address, errno);
+  Listener listener;
+  listener.fd = fd;
+  listener.family = address.family();
+  const char* path = nullptr;
+  if (address.family() == AF_UNIX) {
+    path = reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
+  } else {
+    // A port whose last connections are in TIME_WAIT is free; one that somebody listens on is not.
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  }
   ResolvedAddress bound;
   bound.size = sizeof(bound.storage);
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
-      listen(fd, SOMAXCONN) != 0 ||
+  const bool is_bound =
+      bind(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0;
+  // Nobody connects before it listens.
+  if (!is_bound || (path != nullptr && chmod(path, 0600) != 0) || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size) != 0) {
     const int number = errno;
+    if (is_bound && path != nullptr) unlink(path);
     close(fd);
-    return error(number);
+    return CannotServe(address, number);
   }
-  return Listener{fd, bound.Numeric(), address.family()};
+  if (path != nullptr) {
+    listener.path = path;
+  } else {
+    listener.address = bound.Numeric();
+  }
+  return listener;
 }
 
 absl::StatusOr<int> StartConnect(const ResolvedAddress& address) {
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return absl::ErrnoToStatus(errno, "no socket");
-  DisableDelay(fd);
+  if (address.family() != AF_UNIX) DisableDelay(fd);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
       errno != EINPROGRESS && errno != EINTR) {
     const int number = errno;
     close(fd);
     if (number == ECONNREFUSED) return absl::UnavailableError("connection refused");
+    // Of a unix socket: the others that wait to be accepted are as many as may.
+    if (number == EAGAIN) return absl::UnavailableError("too many others connect at this moment");
     return absl::ErrnoToStatus(number, "connection failed");
   }
   return fd;
+}
+
+absl::StatusOr<uid_t> PeerUser(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return absl::UnknownError(absl::ErrnoToStatus(errno, "no peer credentials").message());
+  }
+  return peer.uid;
 }
 
 TcpAddress LocalAddress(int fd) {

@@ -145,6 +145,18 @@ Attempt Judge(const HandshakeOptions& options, const absl::Status& status) {
   return Again(status.message());
 }
 
+// Who serves on a unix socket is this user: a path that was left to others leads to nobody else.
+absl::Status CheckServersUser(const HandshakeOptions& options, const ResolvedAddress& address,
+                              int fd) {
+  if (address.family() != AF_UNIX) return absl::OkStatus();
+  const absl::StatusOr<uid_t> user = PeerUser(fd);
+  if (!user.ok()) return user.status();
+  if (*user == geteuid()) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the store at ", options.address, " is served by user ", *user,
+      ", and this process is of user ", geteuid(), ": start launcher and ranks as one user"));
+}
+
 // One attempt at one address. Fills `result` when the status is OK.
 Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
                 absl::Time deadline, HandshakeResult* result) {
@@ -157,6 +169,10 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   if (const int error = line.ConnectError(); error != 0) {
     if (error == ECONNREFUSED) return Again("connection refused");
     return Again(absl::ErrnoToStatus(error, "connection failed").message());
+  }
+
+  if (absl::Status trusted = CheckServersUser(options, address, *fd); !trusted.ok()) {
+    return Never(trusted);
   }
 
   const absl::StatusOr<std::string> nonce = RandomBytes(kNonceBytes);
@@ -185,12 +201,15 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
       ClientProof(options.token, *nonce, challenge->nonce, EncodeFrame(open));
   if (!proof.ok()) return Never(proof.status());
   open.proof = *std::move(proof);
-  absl::StatusOr<FrameSeal> seal =
-      FrameSeal::Create(FrameSeal::Side::kClient, options.token, *nonce, challenge->nonce);
-  if (!seal.ok()) return Never(seal.status());
   status = line.Send(EncodeFrame(open));
   if (!status.ok()) return Judge(options, status);
-  line.StartSealing(*std::move(seal));
+  // Nobody is between the two ends of a unix socket.
+  if (address.family() != AF_UNIX) {
+    absl::StatusOr<FrameSeal> seal =
+        FrameSeal::Create(FrameSeal::Side::kClient, options.token, *nonce, challenge->nonce);
+    if (!seal.ok()) return Never(seal.status());
+    line.StartSealing(*std::move(seal));
+  }
   message = line.Receive();
   if (!message.ok()) return Judge(options, message.status());
   if (const Refused* refused = std::get_if<Refused>(&*message)) {
@@ -200,7 +219,7 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   if (welcome == nullptr) return Judge(options, absl::InvalidArgumentError("no welcome came"));
   result->served_by = welcome->who;
   result->family = address.family();
-  result->local_host = LocalAddress(*fd).host;
+  result->local_host = address.family() == AF_UNIX ? "127.0.0.1" : LocalAddress(*fd).host;
   result->seal = line.ReleaseSeal();
   result->guard = line.ReleaseGuard();
   result->fd = line.Release();
@@ -211,10 +230,8 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
 
 absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
   const absl::Time start = MonotonicNow();
-  const absl::StatusOr<TcpAddress> address = ParseTcpAddress(options.address);
-  if (!address.ok()) return address.status();
   const absl::StatusOr<std::vector<ResolvedAddress>> resolved =
-      Resolve(*address, options.deadline, options.lookup);
+      ResolveStore(options.address, options.deadline, options.lookup);
   if (!resolved.ok()) return resolved.status();
 
   int attempts = 0;

@@ -27,10 +27,10 @@ struct HandshakeOptions {
 struct HandshakeResult {
   int fd = -1;
   int family = 0;
-  std::string local_host;  // this side's address, as a number
+  std::string local_host;  // this side's address, as a number; 127.0.0.1 for a unix socket
   std::string served_by;
   ForkGuardedFd guard;
-  std::optional<FrameSeal> seal;  // of what is sent and comes from here on
+  std::optional<FrameSeal> seal;  // of what is sent and comes from here on; none on a unix socket
 };
 
 // Tries the addresses of the host in turn until the deadline. One that does not answer gets its

@@ -146,10 +146,13 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
                  "the token is not this job's: give every rank the token of its launcher"));
       return absl::OkStatus();
     }
-    absl::StatusOr<FrameSeal> seal = FrameSeal::Create(
-        FrameSeal::Side::kServer, core_->options_.token, client_nonce_, server_nonce_);
-    if (!seal.ok()) return seal.status();
-    stream_->StartSealing(*std::move(seal));
+    // Nobody is between the two ends of a unix socket.
+    if (core_->family_ != AF_UNIX) {
+      absl::StatusOr<FrameSeal> seal = FrameSeal::Create(
+          FrameSeal::Side::kServer, core_->options_.token, client_nonce_, server_nonce_);
+      if (!seal.ok()) return seal.status();
+      stream_->StartSealing(*std::move(seal));
+    }
     opening_ = true;
     TryOpen(open, core_->control_->Now() + kSuccession);
     return absl::OkStatus();
@@ -246,29 +249,30 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
 
 absl::StatusOr<std::shared_ptr<TcpServerCore>> TcpServerCore::Create(
     ControlThread* control, const TcpServerOptions& options, const Listener& listener) {
-  asio::ip::tcp::acceptor acceptor(control->context());
+  asio::posix::stream_descriptor acceptor(control->context());
   asio::error_code error;
-  // What these return stands in `error`, too.
-  (void)acceptor.assign(listener.family == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(),
-                        listener.fd, error);
+  // What it returns stands in `error`, too.
+  (void)acceptor.assign(listener.fd, error);
   if (error) {
     close(listener.fd);
+    if (!listener.path.empty()) unlink(listener.path.c_str());
     return absl::UnavailableError(absl::StrCat("the store cannot watch its port ",
-                                               listener.address.ToString(), ": ", error.message()));
+                                               listener.ToString(), ": ", error.message()));
   }
   return std::shared_ptr<TcpServerCore>(
       new TcpServerCore(control, options, listener, std::move(acceptor)));
 }
 
 TcpServerCore::TcpServerCore(ControlThread* control, const TcpServerOptions& options,
-                             const Listener& listener, asio::ip::tcp::acceptor acceptor)
+                             const Listener& listener, asio::posix::stream_descriptor acceptor)
     : control_(control),
       options_(options),
       engine_(options.engine),
       acceptor_(std::move(acceptor)),
       listener_guard_(listener.fd),
       listener_fd_(listener.fd),
-      family_(listener.family) {}
+      family_(listener.family),
+      path_(listener.path) {}
 
 TcpServerCore::~TcpServerCore() { CloseListener(); }
 
@@ -276,8 +280,9 @@ void TcpServerCore::Begin() { Accept(); }
 
 void TcpServerCore::Accept() {
   if (!acceptor_.is_open()) return;
-  acceptor_.async_wait(asio::ip::tcp::acceptor::wait_read, [weak = weak_from_this()](
-                                                               const asio::error_code& error) {
+  acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [weak = weak_from_this()](
+                                                                      const asio::error_code&
+                                                                          error) {
     const auto self = weak.lock();
     if (error || self == nullptr || !self->acceptor_.is_open()) return;
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
@@ -311,7 +316,8 @@ void TcpServerCore::Accept() {
 }
 
 void TcpServerCore::Admit(int fd) {
-  if (closing_) {
+  ++statistics_.connections;
+  if (closing_ || !IsOurUsers(fd)) {
     close(fd);
     return;
   }
@@ -321,8 +327,7 @@ void TcpServerCore::Admit(int fd) {
                                     "closed; what connects to its port?";
     EndAStranger(absl::ZeroDuration(), "too many others had not introduced themselves");
   }
-  DisableDelay(fd);
-  ++statistics_.connections;
+  if (family_ != AF_UNIX) DisableDelay(fd);
   const uint64_t number = arrivals_++;
   auto connection =
       std::make_shared<Connection>(this,
@@ -332,6 +337,17 @@ void TcpServerCore::Admit(int fd) {
   connections_.insert(connection);
   strangers_[number] = connection;
   connection->Start();
+}
+
+bool TcpServerCore::IsOurUsers(int fd) {
+  if (family_ != AF_UNIX) return true;
+  const absl::StatusOr<uid_t> user = PeerUser(fd);
+  if (user.ok() && *user == options_.user) return true;
+  ++statistics_.other_user;
+  LOG_EVERY_N_SEC(WARNING, 10) << "the store refused a process of "
+                               << (user.ok() ? absl::StrCat("user ", *user) : "an unknown user")
+                               << ": it is for those of user " << options_.user;
+  return false;
 }
 
 bool TcpServerCore::EndAStranger(absl::Duration patience, absl::string_view why) {
@@ -440,6 +456,7 @@ void TcpServerCore::CloseListener() {
   listener_guard_.Reset();
   asio::error_code ignored;
   (void)acceptor_.close(ignored);
+  if (!path_.empty()) unlink(path_.c_str());
 }
 
 }  // namespace muster::store_internal

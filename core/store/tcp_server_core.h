@@ -2,6 +2,9 @@
 #ifndef MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
 #define MUSTER_CORE_STORE_TCP_SERVER_CORE_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "asio/ip/tcp.hpp"
+#include "asio/posix/stream_descriptor.hpp"
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/frame_stream.h"
@@ -34,13 +37,14 @@ struct TcpServerOptions {
   absl::Duration handshake_timeout = kHandshakeTimeout;
   size_t max_strangers = kMaxStrangers;
   size_t max_queued = kMaxQueuedForClient;
+  uid_t user = geteuid();  // who may connect to a unix socket
 };
 
 // On the control thread only.
 class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
  public:
-  // Takes `listener.fd`. Any thread. Unavailable when the system has no room for one more socket to
-  // watch.
+  // Takes `listener.fd` and its path. Any thread. Unavailable when the system has no room for one
+  // more socket to watch.
   static absl::StatusOr<std::shared_ptr<TcpServerCore>> Create(ControlThread* control,
                                                                const TcpServerOptions& options,
                                                                const Listener& listener);
@@ -63,10 +67,12 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   class Connection;
 
   TcpServerCore(ControlThread* control, const TcpServerOptions& options, const Listener& listener,
-                asio::ip::tcp::acceptor acceptor);
+                asio::posix::stream_descriptor acceptor);
 
   void Accept();
   void Admit(int fd);
+  // Whether the system says that the other side is our user's.
+  bool IsOurUsers(int fd);
   // Ends one that has not introduced itself: who has said nothing before who has, the oldest first.
   // Who has, and came less than `patience` ago, stays. Whether one was ended.
   bool EndAStranger(absl::Duration patience, absl::string_view why);
@@ -81,10 +87,11 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   ControlThread* const control_;
   const TcpServerOptions options_;
   StoreEngine engine_;
-  asio::ip::tcp::acceptor acceptor_;
+  asio::posix::stream_descriptor acceptor_;
   ForkGuardedFd listener_guard_;
   const int listener_fd_;
   const int family_;
+  const std::string path_;  // of a unix socket
   std::set<std::shared_ptr<Connection>> connections_;
   std::map<uint64_t, std::weak_ptr<Connection>> strangers_;  // without a session, the oldest first
   uint64_t arrivals_ = 0;

@@ -1,4 +1,4 @@
-// A store on TCP: one rank's session with a TcpStoreServer.
+// A store on TCP or a unix socket: one rank's session with a TcpStoreServer.
 //
 //   TcpStore::Options options;
 //   options.address = "127.0.0.1:41231";
@@ -35,7 +35,7 @@ class TcpChannel;
 class TcpStore final : public store_internal::ClientStore {
  public:
   struct Options {
-    std::string address;
+    std::string address;  // "host:port" or "unix:/path"
     std::string token;
     SessionInfo session;
     // A beat each tenth of it, both ways. The server declares this session lost when it hears
@@ -49,9 +49,10 @@ class TcpStore final : public store_internal::ClientStore {
   // Blocks; not for the control thread (FailedPrecondition). A connection that is refused, or
   // closed before anything was said, is tried again until the deadline: DeadlineExceeded with the
   // address, what was seen and what to do. At once: InvalidArgument (the address; rank or world
-  // size, see StoreEngine), NotFound (the host), PermissionDenied (the token is another job's),
-  // AlreadyExists (this rank is here already), FailedPrecondition (this incarnation is fenced; what
-  // listens there is no store).
+  // size, see StoreEngine), NotFound (the host), PermissionDenied (the token is another job's; the
+  // unix socket is another user's), AlreadyExists (this rank is here already), FailedPrecondition
+  // (this incarnation is fenced; what listens there is no store), DataLoss (something between the
+  // two answered).
   static absl::StatusOr<std::unique_ptr<TcpStore>> Connect(const Options& options);
 
   // Leaves, and waits for no peer: what is pending is answered with Cancelled. In a forked child it
@@ -61,7 +62,8 @@ class TcpStore final : public store_internal::ClientStore {
   // "rank 0, host a, pid 7, at 127.0.0.1:41231"
   const std::string& server() const { return server_; }
 
-  // This host's address on the way to the server, as a number: "127.0.0.1", "10.0.0.7".
+  // This host's address on the way to the server, as a number: "127.0.0.1" (of a unix socket, too),
+  // "10.0.0.7".
   const std::string& local_host() const { return local_host_; }
 
  private:

@@ -1,7 +1,5 @@
-#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,13 +8,17 @@
 #include "gtest/gtest.h"
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/store/auth.h"
+#include "muster/core/store/socket_folder.h"
 #include "muster/core/store/store_harness.h"
 #include "muster/core/store/store_test_util.h"
+#include "muster/core/store/tcp_address.h"
 #include "muster/core/store/tcp_store.h"
 #include "muster/core/store/tcp_store_server.h"
 
 namespace muster::store_testing {
 namespace {
+
+using store_internal::ResolvedAddress;
 
 std::unique_ptr<ControlThread> StartControl() {
   auto started = ControlThread::Start();
@@ -26,9 +28,10 @@ std::unique_ptr<ControlThread> StartControl() {
 
 class TcpHarness final : public StoreHarness {
  public:
-  explicit TcpHarness(int world_size) : token_(*RandomToken()) {
+  explicit TcpHarness(int world_size, const std::string& address) : token_(*RandomToken()) {
     TcpStoreServer::Options options;
     options.world_size = world_size;
+    options.address = address;
     options.token = token_;
     options.served_by = "the test, host a, pid 7";
     auto server = TcpStoreServer::Start(options);
@@ -44,11 +47,11 @@ class TcpHarness final : public StoreHarness {
     options.heartbeat_timeout = Patience();
     options.deadline = Soon();
     options.control_thread = Control(info.rank);
-    const std::map<uint16_t, int> before = Connections();
+    const std::map<int, int> before = Connections();
     absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(options);
     if (!store.ok()) return store.status();
-    for (const auto& [local_port, fd] : Connections()) {
-      if (before.count(local_port) == 0) local_port_[info.rank] = local_port;
+    for (const auto& [name, fd] : Connections()) {
+      if (before.count(name) == 0) name_[info.rank] = name;
     }
     return store;
   }
@@ -62,8 +65,8 @@ class TcpHarness final : public StoreHarness {
 
   // What a death is to the others: the connection ends without a word.
   void Kill(int rank) override {
-    const std::map<uint16_t, int> connections = Connections();
-    const auto found = connections.find(local_port_[rank]);
+    const std::map<int, int> connections = Connections();
+    const auto found = connections.find(name_[rank]);
     if (found != connections.end()) shutdown(found->second, SHUT_RDWR);
   }
 
@@ -76,32 +79,55 @@ class TcpHarness final : public StoreHarness {
     return control.get();
   }
 
-  // The descriptors of this process that are connected to the server, by their own port.
-  std::map<uint16_t, int> Connections() const {
-    std::map<uint16_t, int> found;
+  // The descriptors of this process that are connected to the server, by what tells them apart:
+  // their own port, or of a unix socket, which has none, the descriptor.
+  std::map<int, int> Connections() const {
+    std::map<int, int> found;
     for (int fd = 0; fd < 1024; ++fd) {
-      sockaddr_in peer = {};
-      sockaddr_in own = {};
-      socklen_t peer_size = sizeof(peer);
-      socklen_t own_size = sizeof(own);
-      if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) continue;
-      if (peer.sin_family != AF_INET || ntohs(peer.sin_port) != server_->port()) continue;
-      if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) != 0) continue;
-      found[ntohs(own.sin_port)] = fd;
+      ResolvedAddress peer;
+      peer.size = sizeof(peer.storage);
+      if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) != 0) continue;
+      if (peer.family() != AF_INET && peer.family() != AF_UNIX) continue;
+      if (peer.ToString() != server_->address()) continue;
+      found[peer.family() == AF_UNIX ? fd : store_internal::LocalAddress(fd).port] = fd;
     }
     return found;
   }
 
   std::string token_;
-  std::map<int, uint16_t> local_port_;
+  std::map<int, int> name_;  // of each rank's connection, as in Connections
   std::map<int, std::unique_ptr<ControlThread>> controls_;
   std::unique_ptr<TcpStoreServer> server_;
+};
+
+// A harness in a folder that goes with it.
+class UnixHarness final : public StoreHarness {
+ public:
+  explicit UnixHarness(int world_size) : harness_(world_size, folder_.Address("store")) {}
+
+  absl::StatusOr<std::unique_ptr<Store>> Connect(const SessionInfo& info) override {
+    return harness_.Connect(info);
+  }
+  Executor* executor(int rank) override { return harness_.executor(rank); }
+  void DeclareLost(int rank, absl::string_view reason) override {
+    harness_.DeclareLost(rank, reason);
+  }
+  void Kill(int rank) override { harness_.Kill(rank); }
+  void StopServer() override { harness_.StopServer(); }
+
+ private:
+  const SocketFolder folder_;
+  TcpHarness harness_;
 };
 
 }  // namespace
 
 std::unique_ptr<StoreHarness> MakeTcpHarness(int world_size) {
-  return std::make_unique<TcpHarness>(world_size);
+  return std::make_unique<TcpHarness>(world_size, "127.0.0.1:0");
+}
+
+std::unique_ptr<StoreHarness> MakeUnixHarness(int world_size) {
+  return std::make_unique<UnixHarness>(world_size);
 }
 
 }  // namespace muster::store_testing

@@ -1,6 +1,7 @@
 #include "muster/core/store/tcp_store_server.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
@@ -21,7 +22,6 @@ namespace {
 
 using store_internal::Listener;
 using store_internal::ResolvedAddress;
-using store_internal::TcpAddress;
 using store_internal::TcpServerCore;
 using store_internal::TcpServerOptions;
 
@@ -29,18 +29,16 @@ using store_internal::TcpServerOptions;
 constexpr absl::Duration kPromptly = absl::Seconds(5);
 
 absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
-  const absl::StatusOr<TcpAddress> address = store_internal::ParseTcpAddress(options.address);
-  if (!address.ok()) return address.status();
   const absl::StatusOr<std::vector<ResolvedAddress>> resolved =
-      store_internal::Resolve(*address, MonotonicNow() + options.lookup_timeout);
+      store_internal::ResolveStore(options.address, MonotonicNow() + options.lookup_timeout);
   if (!resolved.ok()) return resolved.status();
   const ResolvedAddress& chosen = resolved->front();
   if (!options.beyond_this_host && !chosen.IsLoopback()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the store would listen on ", chosen.Numeric().ToString(), " (", options.address,
-        "), where other hosts reach it: use 127.0.0.1, or give the job a secret "
-        "(MUSTER_TOKEN_FILE, "
-        "World::token; for a TcpStoreServer of your own also beyond_this_host)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the store would listen on ", chosen.ToString(), " (", options.address,
+                     "), where other hosts reach it: use 127.0.0.1, or give the job a secret "
+                     "(MUSTER_TOKEN_FILE, "
+                     "World::token; for a TcpStoreServer of your own also beyond_this_host)"));
   }
   return store_internal::Listen(chosen);
 }
@@ -99,14 +97,15 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.handshake_timeout = options.handshake_timeout;
   core_options.max_strangers = std::min(options.max_strangers, HalfOfTheDescriptors());
   core_options.max_queued = options.max_queued;
+  core_options.user = options.user.value_or(geteuid());
   core_options.served_by = options.served_by;
   absl::StatusOr<std::shared_ptr<TcpServerCore>> core =
       TcpServerCore::Create(control, core_options, *listener);
   if (!core.ok()) return core.status();
   control->Post([core = *core] { core->Begin(); });
-  return std::unique_ptr<TcpStoreServer>(
-      new TcpStoreServer(std::move(own_thread), control, *std::move(core),
-                         listener->address.ToString(), listener->address.port));
+  return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(own_thread), control,
+                                                            *std::move(core), listener->ToString(),
+                                                            listener->address.port));
 }
 
 TcpStoreServer::TcpStoreServer(std::unique_ptr<ControlThread> own_thread, ControlThread* control,

@@ -1,4 +1,5 @@
-// The store's server on TCP: embedded in the launcher, or in rank 0 of a job without one.
+// The store's server on TCP or a unix socket: embedded in the launcher, or in rank 0 of a job
+// without one.
 //
 //   TcpStoreServer::Options options;
 //   options.world_size = 4;
@@ -10,6 +11,8 @@
 //   absl::Status stopped = (*server)->Stop(MonotonicNow() + absl::Seconds(5));
 #ifndef MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
 #define MUSTER_CORE_STORE_TCP_STORE_SERVER_H_
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,8 +47,11 @@ class TcpStoreServer {
  public:
   struct Options {
     int world_size = 1;
-    // Where to listen; port 0: any free one, see address().
+    // Where to listen. Port 0: any free one, see address(). Or "unix:/path": a socket there, gone
+    // with the server, for the processes of one user alone, in a folder that nobody else can enter.
     std::string address = "127.0.0.1:0";
+    // Who may connect to a unix socket, as the system says; none: who this process is.
+    std::optional<uid_t> user;
     // Bound of looking its name up; a number is not looked up.
     absl::Duration lookup_timeout = absl::Seconds(10);
     // Without it an address beyond this host is refused: whoever reaches the port and has the token
@@ -87,9 +93,9 @@ class TcpStoreServer {
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
-  // With the port that was bound: "127.0.0.1:41231".
+  // With the port that was bound: "127.0.0.1:41231"; "unix:/path".
   const std::string& address() const { return address_; }
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return port_; }  // 0 of a unix socket
 
   // What a launcher does when it has reaped a process. The first cause of a session's end stays.
   void DeclareLost(int rank, absl::string_view reason);

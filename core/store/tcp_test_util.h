@@ -50,8 +50,8 @@ inline int OpenDescriptors() {
 class RawConnection {
  public:
   explicit RawConnection(const std::string& address) : reader_(store_internal::kMaxResponseBytes) {
-    const auto parsed = store_internal::ParseTcpAddress(address);
-    const auto fd = store_internal::StartConnect(store_internal::Resolve(*parsed, Soon())->front());
+    const auto fd =
+        store_internal::StartConnect(store_internal::ResolveStore(address, Soon())->front());
     EXPECT_TRUE(fd.ok()) << fd.status();
     fd_ = fd.ok() ? *fd : -1;
   }

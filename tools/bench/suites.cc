@@ -87,7 +87,7 @@ JobOptions MakeJob(const SuiteJob& suite, const std::string& suite_folder,
   variables[kSubjectsVariable] = absl::StrJoin(subjects, ",");
   variables[kSeedVariable] = absl::StrCat(suite.options.seed.value_or(0));
   job.environment = Environment(std::move(variables));
-  job.store = ServeTcpStore();
+  job.store = ServeUnixStore();
   job.output = output;
   // Peers have 5 s to go.
   job.left_grace = absl::Seconds(6);

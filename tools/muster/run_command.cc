@@ -145,7 +145,7 @@ int Run(CommandContext& context) {
   job.ranks = arguments->ranks;
   job.limits.timeout = arguments->timeout;
   job.environment = context.environment;
-  job.store = ServeTcpStore();
+  job.store = ServeUnixStore();
   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);
   job.output = &output;
   absl::StatusOr<JobResult> result = RunJob(job);

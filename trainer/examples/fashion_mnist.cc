@@ -237,7 +237,7 @@ int Launch(const Environment& environment, const std::string& program, int argc,
   job.command.push_back(absl::StrCat("--data=", data_folder));  // the last one counts
   job.ranks = static_cast<int>(RanksAskedFor().value_or(kRanks));
   job.environment = environment;
-  job.store = ServeTcpStore();
+  job.store = ServeUnixStore();
   PrefixedOutput output(job.ranks, STDOUT_FILENO, STDERR_FILENO);
   job.output = &output;
   const absl::StatusOr<JobResult> result = RunJob(job);
