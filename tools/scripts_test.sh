@@ -1,5 +1,5 @@
 #!/bin/bash
-# lint.sh, coverage.sh and .ci/run in a checkout of their own, with fakes for all that they call:
+# lint.sh, coverage.sh, fuzz.sh and .ci/run in a checkout of their own, with fakes for all that they call:
 # whatever does not run, does not build or is no option must not pass for success.
 # shellcheck disable=SC2016  # the fakes expand, not this
 set -uo pipefail
@@ -73,6 +73,22 @@ expect "a build that fails has no report" 1 "^bazel coverage .*//core:all" "no c
   tools/coverage.sh //core:all
 program "$checkout/bazelw" "case \$1 in info) echo $checkout/out ;; coverage) echo new > out/_coverage/_coverage_report.dat; exit 3 ;; esac"
 expect "tests that fail have one" 3 "a summary of .*/_coverage_report.dat" -- tools/coverage.sh
+
+# --- fuzz.sh
+program "$TEST_TMPDIR/bin/clang-14" ':'
+program "$checkout/bazelw" ':'
+mkdir -p bazel-bin/core/store/fuzz
+program "$checkout/bazel-bin/core/store/fuzz/wire_fuzz" 'echo "wire $*"'
+program "$checkout/bazel-bin/core/store/fuzz/server_fuzz" 'exit 77'
+expect "a time that is none" 1 "the number of seconds is 'ten'" -- tools/fuzz.sh ten
+expect "a target that is none" 1 "//core/store:wire is no fuzz target" -- tools/fuzz.sh 5 //core/store:wire
+expect "a target in which nothing is found" 0 "^wire .*-max_total_time=5 .*/corpus$" "wire_fuzz: passed" -- \
+  tools/fuzz.sh 5 //core/store/fuzz:wire_fuzz
+expect "a find does not keep others from running" 1 "wire_fuzz: passed" "server_fuzz: run again: " \
+  "server_fuzz: FAILED" -- tools/fuzz.sh 5
+program "$checkout/bazelw" '[ "$1" = run ]'
+expect "a target that does not build" 1 "wire_fuzz: FAILED" -- tools/fuzz.sh 5 //core/store/fuzz:wire_fuzz
+rm -r bazel-bin
 
 # --- .ci/run
 fake_events='for argument in "$@"; do case $argument in --build_event_json_file=*) file=${argument#*=} ;; esac; done
