@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -98,6 +99,12 @@ void Attempt::OnRecord(Revision revision, const GroupRecord& record) {
 }
 
 void Attempt::OnSession(const SessionRecord& session) {
+  const std::vector<uint64_t>& members = protocol_.agreement().incarnations;
+  const auto index = static_cast<size_t>(session.rank);
+  if (session.liveness == SessionRecord::Liveness::kLost && index < members.size() &&
+      members[index] == session.incarnation) {
+    world_->checker.OnLossKnown(life_, now());
+  }
   Input(absl::StrCat("OnSession ", session.WhatHappened(), " (", session.incarnation, ")"),
         [&] { return protocol_.OnSession(here(), session); });
 }
@@ -110,6 +117,7 @@ void Attempt::OnCutOff() {
 void Attempt::OnStoreLost(const absl::Status& why) {
   OnCutOff();
   Input("OnStoreLost", [&] { return protocol_.OnStoreLost(here(), why); });
+  world_->checker.OnStoreLost(life_);
 }
 
 void Attempt::OnStopped() { world_->checker.OnStopped(life_); }
@@ -117,6 +125,11 @@ void Attempt::OnStopped() { world_->checker.OnStopped(life_); }
 void Attempt::OnPaused(absl::Duration pause) {
   life_.paused += pause;
   life_.was_paused = true;
+}
+
+void Attempt::OnStoreLate() {
+  life_.store_was_late = true;
+  OnStopped();
 }
 
 void Attempt::OnClockLeap() {

@@ -57,7 +57,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void OnCutOff();  // from the store; it will notice
   void OnPaused(absl::Duration pause);
   void OnClockLeap();
-  void OnStoreLate() { life_.store_was_late = true; }
+  void OnStoreLate();
   // The process dies with it.
   void Die();
 

@@ -161,6 +161,11 @@ void Attempt::EndWork() {
     After(chooser().Between(absl::ZeroDuration(), 3 * world_->scenario.close_timeout),
           [](Attempt& self) { self.LetGo(); });
   }
+  if (chooser().Chance(20)) {
+    After(chooser().Between(absl::ZeroDuration(), absl::Milliseconds(100)), [](Attempt& self) {
+      if (!self.terminal()) self.Close();
+    });
+  }
   for (const bool another : {false, true}) {
     if (!chooser().Chance(another ? 60 : 40)) continue;
     After(chooser().Between(absl::ZeroDuration(), absl::Milliseconds(100)),
@@ -181,6 +186,13 @@ void Attempt::OnWorkDone(int64_t number, const absl::Status& status) {
                      : absl::Status(status.code(),
                                     absl::StrCat("rank ", life_.rank, ": ", status.message())),
                  certainty);
+    if (certainty == Certainty::kSuspicion && chooser().Chance(30)) {
+      After(chooser().Between(absl::ZeroDuration(), world_->scenario.cause_window),
+            [status](Attempt& self) {
+              if (self.life_.state != GroupState::kAborting) return;
+              self.InputFailure("another call fails", status, Certainty::kSuspicion);
+            });
+    }
     return;
   }
   completed_ = number;

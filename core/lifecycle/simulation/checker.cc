@@ -37,6 +37,7 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
     life.paused = absl::ZeroDuration();
   }
   const GroupState from = std::exchange(life.state, enter.to);
+  ++tally_.entered[static_cast<size_t>(enter.to)];
   switch (enter.to) {
     case GroupState::kReady:
       if (!life.was_ready) ++tally_.ready;
@@ -96,6 +97,14 @@ void Checker::OnFinalized(Life& life) {
   }
   if (life.aborts > 0)
     Violate(absl::StrCat("L5: finalized after the abort (", Describe(life), ")"));
+}
+
+void Checker::OnStoreLost(const Life& life) {
+  if (life.state == GroupState::kCreated || life.state == GroupState::kClosing ||
+      life.state == GroupState::kAborting || IsTerminal(life.state)) {
+    return;
+  }
+  Violate(absl::StrCat("L4: it goes on without a store (", Describe(life), ")"));
 }
 
 void Checker::OnOwnerCloses(Life& life, int64_t issued) {

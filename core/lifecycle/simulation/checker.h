@@ -84,11 +84,15 @@ class Checker {
   void OnConnect(Life& life, const Agreement& agreement);
   void OnEnter(Life& life, const action::Enter& enter, absl::Time now);
   void OnSuspicion(const Life& life, absl::Time now);
+  // Its rank has heard that a member's session was lost.
+  void OnLossKnown(const Life& life, absl::Time now);
   // The window of its suspicion may be over at once.
   void OnClockLeap(const Life& life) { Of(life).first_suspicion = absl::InfinitePast(); }
   void OnCause(Life& life, const absl::Status& cause);
   void OnBackendAborted(Life& life);
   void OnFinalized(Life& life);
+  // It was told.
+  void OnStoreLost(const Life& life);
   // Its owner closes it, having begun so many collectives; or proposes to replace it.
   void OnOwnerCloses(Life& life, int64_t issued);
   void OnPropose(const Life& life);
@@ -121,7 +125,8 @@ class Checker {
     bool closed = false;   // by an owner
     bool proposed = false;
     absl::Time first_suspicion = absl::InfiniteFuture();
-    absl::Status cause;                       // the first in the record
+    absl::Time loss_known = absl::InfiniteFuture();  // to a rank that can tell the others
+    absl::Status cause;                              // the first in the record
     std::map<std::string, std::string> told;  // causes, each with an example of who reported it
     int reports = 0;
   };

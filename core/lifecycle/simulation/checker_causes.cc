@@ -63,6 +63,20 @@ void Checker::CheckRecordedCause(int era, const std::string& name, const GroupRe
         "L4: a suspicion was written ", absl::FormatDuration(now - generation.first_suspicion),
         " after it arose, before its cause could be known: ", Describe(record.cause)));
   }
+  // That rank writes it at once, perhaps after some lost races.
+  if (IsSuspicion(record.cause) && now > generation.loss_known + 6 * scenario_.latency()) {
+    Violate(absl::StrCat("L4: a suspicion was written, though a member's loss was known for ",
+                         absl::FormatDuration(now - generation.loss_known), ": ",
+                         Describe(record.cause)));
+  }
+}
+
+void Checker::OnLossKnown(const Life& life, absl::Time now) {
+  const bool tells = life.state == GroupState::kConnecting || life.state == GroupState::kReady ||
+                     life.state == GroupState::kDraining;
+  if (!tells || life.excused() || scenario_.rough) return;
+  Generation& generation = Of(life);
+  generation.loss_known = std::min(generation.loss_known, now);
 }
 
 void Checker::OnSuspicion(const Life& life, absl::Time now) {
@@ -80,7 +94,8 @@ void Checker::OnCause(Life& life, const absl::Status& cause) {
   if (life.cause.has_value()) Violate(absl::StrCat("L5: a second cause (", Describe(life), ")"));
   if (cause.ok()) Violate(absl::StrCat("L4: a cause that is OK (", Describe(life), ")"));
   // The protocol's own word for a generation that others have left behind.
-  if (absl::IsAborted(cause) && life.generation != 0 && !scenario_.rough && !life.excused()) {
+  if (absl::StrContains(cause.message(), "was replaced by generation") && !scenario_.rough &&
+      !life.excused()) {
     Violate(absl::StrCat("L8: ", cause.message(), " (", Describe(life), ")"));
   }
   life.cause = cause;
@@ -115,6 +130,7 @@ void Checker::OnGone(const Life& life, absl::Time now) {
 }
 
 void Checker::OnStopped(const Life& life) {
+  Of(life).loss_known = absl::InfiniteFuture();
   auto& known_by = eras_[life.era].known_by;
   if (const auto found = known_by.find(life.meeting); found != known_by.end()) {
     found->second.erase(life.rank);
@@ -123,6 +139,7 @@ void Checker::OnStopped(const Life& life) {
 
 // The store finds out by the silence.
 void Checker::OnMute(const Life& life, absl::Time now) {
+  Of(life).loss_known = absl::InfiniteFuture();
   if (life.meeting == 0) return;
   eras_[life.era].known_by[life.meeting][life.rank] =
       now + 2 * scenario_.heartbeat_timeout + scenario_.loss_grace + scenario_.cause_window +

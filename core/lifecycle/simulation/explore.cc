@@ -1,7 +1,8 @@
-// Random schedules, as many as one likes: README.md
+// Random schedules, as many as one likes, or all of a small job: README.md
 //
 //   bazel run //core/lifecycle/simulation:explore -- --schedules=100000
 //   bazel run //core/lifecycle/simulation:explore -- --seed=42     # one, with every step
+//   bazel run //core/lifecycle/simulation:explore -- --exhaustive --size=2 --depth=12
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -17,6 +18,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "muster/core/lifecycle/simulation/exhaustive.h"
+#include "muster/core/lifecycle/simulation/protocol_mutations.h"
 #include "muster/core/lifecycle/simulation/simulation.h"
 
 ABSL_FLAG(uint64_t, schedules, 1000000, "How many random schedules to run.");
@@ -25,6 +28,11 @@ ABSL_FLAG(uint64_t, seed, 0, "Run this seed alone and print its schedule.");
 ABSL_FLAG(int, size, 0, "Ranks of the job; 0: the seed says, up to 64.");
 ABSL_FLAG(std::string, mutation, "none", "What to break, to see that it is noticed.");
 ABSL_FLAG(int, threads, 0, "0: one for each core.");
+ABSL_FLAG(bool, exhaustive, false, "All schedules of a job of --size ranks (2) up to --depth.");
+ABSL_FLAG(int, depth, 10, "With --exhaustive: choices between events that are made both ways.");
+ABSL_FLAG(int, faults, 1, "With --exhaustive: how many things go wrong in a schedule.");
+ABSL_FLAG(std::string, begin, "created",
+          "With --exhaustive: the choices begin when a group has come to this state.");
 
 namespace muster::simulation {
 namespace {
@@ -91,18 +99,56 @@ class Exploration {
   uint64_t first_failed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-int Main() {
-  SimulationOptions options;
-  options.size = absl::GetFlag(FLAGS_size);
-  const std::string wanted = absl::GetFlag(FLAGS_mutation);
+// 1: a promise was broken. 2: what was asked for makes no sense.
+int Exhaust(const SimulationOptions& options) {
+  ExhaustiveOptions all;
+  all.size = options.size > 0 ? options.size : 2;
+  all.depth = absl::GetFlag(FLAGS_depth);
+  all.faults = absl::GetFlag(FLAGS_faults);
+  all.mutation = options.mutation;
+  const std::string begin = absl::GetFlag(FLAGS_begin);
+  int state = 0;
+  while (state < kGroupStateCount && Name(static_cast<GroupState>(state)) != begin) ++state;
+  if (state == kGroupStateCount) {
+    std::cerr << "no state is called '" << begin << "'\n";
+    return 2;
+  }
+  all.begin = static_cast<GroupState>(state);
+  const absl::Time start = absl::Now();
+  const ExhaustiveResult result = ExploreAll(all);
+  std::cout << result.tally.ToString() << all.size << " ranks, from " << begin << ", depth "
+            << all.depth << ", faults " << all.faults << ": " << result.states << " states, "
+            << result.schedules << " schedules, "
+            << absl::FormatDuration(absl::Trunc(absl::Now() - start, absl::Milliseconds(1)))
+            << "\n";
+  if (result.violation.empty()) return 0;
+  std::cout << result.schedule << "\n" << result.violation << "\n";
+  return 1;
+}
+
+bool Plant(const std::string& wanted, SimulationOptions& options) {
+  const std::vector<std::string> planted = ProtocolMutations();
+  if (const auto found = std::find(planted.begin(), planted.end(), wanted);
+      found != planted.end()) {
+    PlantProtocolMutation(static_cast<int>(found - planted.begin()) + 1);
+    return true;
+  }
   for (const Mutation mutation : kAllMutations) {
     if (Name(mutation) == wanted) options.mutation = mutation;
   }
-  if (Name(options.mutation) != wanted) {
-    std::cerr << "no mutation is called '" << wanted << "'; there are:\n";
-    for (const Mutation mutation : kAllMutations) std::cerr << "  " << Name(mutation) << "\n";
-    return 2;
-  }
+  if (Name(options.mutation) == wanted) return true;
+  std::cerr << "no mutation is called '" << wanted << "'; there are:\n";
+  for (const Mutation mutation : kAllMutations) std::cerr << "  " << Name(mutation) << "\n";
+  for (const std::string& name : planted) std::cerr << "  " << name << "\n";
+  if (planted.empty()) std::cerr << "  and those of the protocol, in :explore_mutations\n";
+  return false;
+}
+
+int Main() {
+  SimulationOptions options;
+  options.size = absl::GetFlag(FLAGS_size);
+  if (!Plant(absl::GetFlag(FLAGS_mutation), options)) return 2;
+  if (absl::GetFlag(FLAGS_exhaustive)) return Exhaust(options);
   if (options.seed = absl::GetFlag(FLAGS_seed); options.seed != 0) {
     std::cout << Replay(options) << "\n";
     return Simulate(options).violation.empty() ? 0 : 1;

@@ -22,7 +22,7 @@ void Job::Run() {
                          [this, rank] { Boot(rank); });
   }
   Watch();
-  MakeTrouble();
+  world_.scenario.chosen ? PlanFates() : MakeTrouble();
   RunUntil(start + world_.scenario.chaos, [] { return false; });
 
   Calm();
@@ -64,8 +64,9 @@ absl::Duration Job::RecoveryBound() const {
 
 void Job::Boot(int rank) {
   if (world_.over) return;
-  auto process = std::make_shared<Process>(&world_, rank, 1 + world_.chooser->Below(1u << 30),
-                                           [this](const Attempt& attempt) { OnEnded(attempt); });
+  auto process =
+      std::make_shared<Process>(&world_, rank, 1 + world_.chooser->Below(1u << 30) + boots_++,
+                                [this](const Attempt& attempt) { OnEnded(attempt); });
   if (absl::Status status = process->Begin(); !status.ok()) {
     // The process before is not known to be dead yet.
     world_.executor->PostAt(world_.executor->Now() + absl::Milliseconds(20),
@@ -134,6 +135,41 @@ void Job::Strike(Process& process) {
     process.Slow(up_to(absl::Milliseconds(500)));
   } else if (world_.Strikes(Fault::kClockJump, 50)) {
     process.JumpClock(up_to(absl::Seconds(2)));
+  }
+}
+
+// At no moment in particular: the explorer tries them all.
+void Job::PlanFates() {
+  for (int rank = 0; rank < world_.scenario.size; ++rank) {
+    for (const Fault fault :
+         {Fault::kCrash, Fault::kExit, Fault::kCutOff, Fault::kSessionLoss, Fault::kStop}) {
+      if (!world_.Strikes(fault, 1000)) continue;
+      world_.schedule->Add({Lane::Kind::kFate, rank, 2}, absl::ZeroDuration(), [this, rank, fault] {
+        const auto process = ranks_[static_cast<size_t>(rank)];
+        if (process != nullptr) Meet(*process, fault);
+      });
+    }
+  }
+}
+
+void Job::Meet(Process& process, Fault fault) {
+  switch (fault) {
+    case Fault::kCrash:
+      process.Kill(/*host_is_gone=*/false);
+      return BootLater(process.rank());
+    case Fault::kExit:
+      process.Exit();
+      return BootLater(process.rank());
+    case Fault::kCutOff:
+      return process.LoseStore();
+    case Fault::kSessionLoss:
+      return process.LoseSession();
+    default:
+      process.Pause(absl::InfiniteDuration());
+      world_.schedule->Add({Lane::Kind::kFate, process.rank(), 3}, absl::ZeroDuration(),
+                           [process = process.weak_from_this()] {
+                             if (auto stopped = process.lock()) stopped->Resume();
+                           });
   }
 }
 

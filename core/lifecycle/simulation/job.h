@@ -32,6 +32,8 @@ class Job {
   void BootLater(int rank);
   void Watch();
   void MakeTrouble();
+  void PlanFates();
+  void Meet(Process& process, Fault fault);
   void Strike(Process& process);
   void StrikeStore();
   void Calm();
@@ -42,6 +44,7 @@ class Job {
   World& world_;
   std::vector<std::shared_ptr<Process>> ranks_;  // the latest of each
   std::vector<std::shared_ptr<Process>> all_;
+  uint64_t boots_ = 0;
   // Ranks on which a calm generation was destroyed in order, and the names of which that is true
   // of all ranks.
   std::map<std::pair<std::string, int64_t>, int> clean_;

@@ -40,6 +40,10 @@ struct Scenario {
   int names = 1;
   // How often it makes them anew before all is well; then as often as it takes.
   int rounds = 1 << 20;
+  // The explorer of all schedules says what happens and when: trouble has no probability.
+  bool chosen = false;
+  int work = -1;       // collectives of a generation; -1: differs
+  bool closes = true;  // with `chosen`: owners close; else they let go and want another group
   // Messages may take longer than the protocol's bounds: then ranks need not agree on the cause,
   // and all else still holds.
   bool rough = false;

@@ -36,6 +36,7 @@ struct Tally {
   // In which state a group was when it was closed, aborted.
   std::array<int64_t, kGroupStateCount> closes_in{};
   std::array<int64_t, kGroupStateCount> aborts_in{};
+  std::array<int64_t, kGroupStateCount> entered{};  // states, on any rank
   absl::Duration slowest_recovery;
 
   void Count(Fault fault) { ++faults[static_cast<size_t>(fault)]; }

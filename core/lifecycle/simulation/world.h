@@ -48,9 +48,11 @@ struct World {
   // What a generation does is the same on every rank, as in a real program: how many collectives,
   // and whether its owners close it or only let go of it.
   int64_t PlannedWork(int64_t generation) const {
+    if (scenario.work >= 0) return scenario.work;
     return static_cast<int64_t>((work_seed + static_cast<uint64_t>(generation) * 7) % 5);
   }
   bool PlansToClose(int64_t generation) const {
+    if (scenario.chosen) return scenario.closes;
     return (work_seed / 5 + static_cast<uint64_t>(generation)) % 3 != 0;
   }
 

@@ -1,0 +1,9 @@
+#include "muster/core/lifecycle/simulation/protocol_mutations.h"
+
+namespace muster::simulation {
+
+std::vector<std::string> ProtocolMutations() { return {}; }
+void PlantProtocolMutation(int) {}
+bool IsPlanted(int) { return false; }
+
+}  // namespace muster::simulation
