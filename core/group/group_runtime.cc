@@ -16,6 +16,7 @@ GroupProtocol::Options ProtocolOptions(const GroupRuntime::Options& options) {
   protocol.name = options.spec.name;
   protocol.rank = options.rank;
   protocol.size = options.size;
+  protocol.members = options.spec.members;
   protocol.introduction = options.introduction;
   protocol.setup_timeout = options.spec.setup_timeout;
   protocol.setup_by = options.setup_by;
@@ -28,6 +29,7 @@ GroupProtocol::Options ProtocolOptions(const GroupRuntime::Options& options) {
 
 GroupRuntime::GroupRuntime(Options options)
     : options_(std::move(options)),
+      scope_(GroupScope(options_.spec.name, options_.spec.members)),
       gate_(absl::FailedPreconditionError("the group is not ready yet")),
       protocol_(ProtocolOptions(options_)) {}
 
@@ -36,7 +38,7 @@ GroupRuntime::GroupRuntime(Options options)
 void GroupRuntime::Start() {
   options_.executor->Post([self = shared_from_this()] {
     self->self_ = self;
-    self->options_.news->Subscribe(self->options_.spec.name, self.get());
+    self->options_.news->Subscribe(self->scope_, self.get());
     self->Execute(self->protocol_.Start(self->options_.executor->Now()));
     self->options_.news->TellSessions(self.get());
   });
@@ -68,12 +70,12 @@ bool GroupRuntime::TerminalBy(absl::Time deadline) const {
 }
 
 void GroupRuntime::BeginClose(absl::Duration timeout) {
-  if (absl::Status fault = HitFault(FaultPoint::kPoolClosing, options_.rank); !fault.ok()) {
+  if (absl::Status fault = HitFault(FaultPoint::kPoolClosing, rank_in_job()); !fault.ok()) {
     return BeginAbort(fault);
   }
   // Sealed on the caller's thread: no operation slips in between the number and the news of the
   // close.
-  const int64_t issued = gate_.Seal(absl::StrCat("rank ", options_.rank, " closed"));
+  const int64_t issued = gate_.Seal(absl::StrCat("rank ", rank_in_job(), " closed"));
   Step([timeout, issued](GroupProtocol& protocol, absl::Time now) {
     return protocol.Close(now, timeout, issued);
   });
@@ -126,25 +128,33 @@ void GroupRuntime::Execute(Actions actions) {
   }
 }
 
+void GroupRuntime::GatherMembers(const std::string& key, absl::string_view value,
+                                 std::string waits_in, absl::Time deadline,
+                                 Store::Callback<GatherResult> done) {
+  options_.store->GatherAmong(
+      key, {options_.rank, options_.size, options_.spec.members, std::move(waits_in)}, value,
+      deadline, std::move(done));
+}
+
 void GroupRuntime::Do(action::Meet& action) {
-  options_.store->Gather(
-      action.key, options_.rank, options_.size, action.value, action.deadline,
+  GatherMembers(
+      action.key, action.value, options_.waits_in, action.deadline,
       [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
         self->Execute(self->protocol_.OnMet(self->options_.executor->Now(), std::move(result)));
       });
 }
 
 void GroupRuntime::Do(action::Confirm& action) {
-  options_.store->Gather(action.key, options_.rank, options_.size, "", action.deadline,
-                         [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
-                           self->Execute(self->protocol_.OnAllConnected(
-                               self->options_.executor->Now(), std::move(result)));
-                         });
+  GatherMembers(action.key, "", "", action.deadline,
+                [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
+                  self->Execute(self->protocol_.OnAllConnected(self->options_.executor->Now(),
+                                                               std::move(result)));
+                });
 }
 
 void GroupRuntime::Do(action::Vote& action) {
-  options_.store->Gather(
-      action.key, options_.rank, options_.size, action.value, action.deadline,
+  GatherMembers(
+      action.key, action.value, "", action.deadline,
       [self = shared_from_this()](absl::StatusOr<GatherResult> result) {
         self->Execute(self->protocol_.OnVotes(self->options_.executor->Now(), std::move(result)));
       });
@@ -162,17 +172,17 @@ void GroupRuntime::Do(action::WriteRecord& action) {
     deadline = std::max(deadline, protocol_.setup_by());
   }
   options_.store->CompareAndSet(
-      GroupRecordKey(options_.spec.name), action.expected, action.record.Encode(),
-      Lifetime::kPersistent, deadline,
-      [self = shared_from_this()](absl::StatusOr<CompareAndSetResult> result) {
-        if (result.ok()) self->options_.news->Learn(self->options_.spec.name, result->current);
+      GroupRecordKey(scope_), action.expected, action.record.Encode(), Lifetime::kPersistent,
+      deadline, [self = shared_from_this()](absl::StatusOr<CompareAndSetResult> result) {
+        if (result.ok()) self->options_.news->Learn(self->scope_, result->current);
         self->Execute(
             self->protocol_.OnRecordWritten(self->options_.executor->Now(), std::move(result)));
       });
 }
 
 void GroupRuntime::Do(action::Connect& action) {
-  const std::string group = protocol_.id();
+  // Unlike the group's id, no other group that is alive has it.
+  const std::string group = absl::StrCat(scope_, "/", action.agreement.generation);
   {
     absl::MutexLock lock(&mutex_);
     generation_ = action.agreement.generation;
@@ -195,18 +205,18 @@ void GroupRuntime::Do(action::Connect& action) {
       [this, context, name = action.agreement.backend]() -> absl::Status {
         absl::StatusOr<Backend*> backend = options_.backends->Find(name);
         if (!backend.ok()) return backend.status();
-        if (absl::Status fault = HitFault(FaultPoint::kPoolConnecting, options_.rank);
+        if (absl::Status fault = HitFault(FaultPoint::kPoolConnecting, rank_in_job());
             !fault.ok()) {
           return fault;
         }
         const Capabilities capabilities = (*backend)->capabilities();
         absl::StatusOr<std::unique_ptr<Communicator>> communicator = (*backend)->Connect(context);
-        if (!communicator.ok()) return communicator.status();
+        if (!communicator.ok()) return SaidOfTheJob(communicator.status());
         if (*communicator == nullptr) {
           return absl::InternalError(absl::StrCat(
               "the backend \"", name, "\" said that it has connected, and gave no communicator"));
         }
-        if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, options_.rank); !fault.ok()) {
+        if (absl::Status fault = HitFault(FaultPoint::kPoolConnected, rank_in_job()); !fault.ok()) {
           return fault;
         }
         absl::MutexLock lock(&mutex_);
@@ -233,14 +243,14 @@ void GroupRuntime::Do(action::Drain& action) {
       });
   if (drains) return;
   Step([why = absl::FailedPreconditionError(
-            absl::StrCat(action.closed_by, ", and rank ", options_.rank, " was in ", gate_.Inside(),
+            absl::StrCat(action.closed_by, ", and rank ", rank_in_job(), " was in ", gate_.Inside(),
                          " of ", protocol_.id()))](GroupProtocol& protocol, absl::Time now) {
     return protocol.Fail(now, why, Certainty::kCause);
   });
 }
 
 void GroupRuntime::Do(action::AskHolders&) {
-  if (absl::Status fault = HitFault(FaultPoint::kPoolVoting, options_.rank); !fault.ok()) {
+  if (absl::Status fault = HitFault(FaultPoint::kPoolVoting, rank_in_job()); !fault.ok()) {
     return BeginAbort(fault);
   }
   // A rank that holds the group may only be a step behind the one that asks: it gets half of the
@@ -294,7 +304,7 @@ void GroupRuntime::Do(action::WakeAt& action) {
 
 void GroupRuntime::Do(action::Enter& action) {
   if (options_.observer != nullptr) {
-    options_.observer->OnTransition({protocol_.id(), options_.rank, action.from, action.event,
+    options_.observer->OnTransition({protocol_.id(), rank_in_job(), action.from, action.event,
                                      action.to, options_.executor->Now(), protocol_.cause()});
   }
   if (action.to == GroupState::kReady) {

@@ -49,8 +49,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   struct Options {
     GroupSpec spec;
     absl::Time setup_by = absl::InfiniteFuture();  // when that is before spec.setup_timeout
-    int rank = 0;
+    int rank = 0;                                  // in the group
     int size = 1;
+    // What messages call what this rank waits in while the ranks meet; "" when it may come to other
+    // meetings meanwhile (see Gathering).
+    std::string waits_in;
     Introduction introduction;
     std::string bind_address;
     std::shared_ptr<Executor> executor;  // drops what comes after the pool's end
@@ -109,6 +112,11 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // --- what it is. Constant once it is ready.
   const GroupSpec& spec() const { return options_.spec; }
   int rank() const { return options_.rank; }
+  // Whom messages, faults and observers mean.
+  int rank_in_job() const { return RankInJob(options_.rank); }
+  int RankInJob(int rank) const {
+    return options_.spec.members.empty() ? rank : options_.spec.members[rank];
+  }
   int size() const { return options_.size; }
   std::string id() const;
   int64_t generation() const;
@@ -180,6 +188,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // Of one that cannot be run: the group fails, and the cause is to be its result.
   // Of a call of the backend; Internal for an exception that it lets out.
   absl::Status CatchAll(absl::FunctionRef<absl::Status()> call) const;
+  // What the backend said, of the ranks that it connects, said of ranks of the job.
+  absl::Status SaidOfTheJob(const absl::Status& status) const;
   // What the others read of a failure that this rank found. A cause is its fault; a suspicion is
   // only what it saw, and who reads it may be the one that it names.
   absl::Status OfThisRank(const absl::Status& why) const;
@@ -190,7 +200,12 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void Left(const OperationGate::Ticket& ticket, bool failed);
   void RunQueue();
 
+  // Contributes to a gather of this group.
+  void GatherMembers(const std::string& key, absl::string_view value, std::string waits_in,
+                     absl::Time deadline, Store::Callback<GatherResult> done);
+
   const Options options_;
+  const std::string scope_;  // of the store's keys
   OperationGate gate_;
   std::shared_ptr<OperationWatch> watch_;  // since it is ready
 

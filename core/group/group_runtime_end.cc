@@ -42,8 +42,8 @@ void GroupRuntime::Do(action::Finalize& action) {
   }
   RunOnHelper(
       kLife, "Finalize",
-      [communicator = std::move(communicator), deadline = action.deadline]() mutable {
-        absl::Status status = communicator->Finalize(deadline);
+      [this, communicator = std::move(communicator), deadline = action.deadline]() mutable {
+        absl::Status status = SaidOfTheJob(communicator->Finalize(deadline));
         communicator.reset();
         return status;
       },
@@ -56,7 +56,7 @@ void GroupRuntime::Do(action::Finalize& action) {
 }
 
 void GroupRuntime::Do(action::AbortBackend& action) {
-  const bool forgets = !HitFault(FaultPoint::kPoolRollback, options_.rank).ok();
+  const bool forgets = !HitFault(FaultPoint::kPoolRollback, rank_in_job()).ok();
   bool connected = false;
   {
     absl::MutexLock lock(&mutex_);

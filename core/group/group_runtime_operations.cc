@@ -15,6 +15,7 @@
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/group_runtime.h"
 #include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/rename_ranks.h"
 
 namespace muster {
 namespace {
@@ -23,7 +24,7 @@ absl::Status DidNotFinish(absl::string_view label, const GroupRuntime& group,
                           absl::Duration timeout, absl::string_view why) {
   return absl::DeadlineExceededError(
       absl::StrCat(label, " of ", group.id(), " did not finish within ",
-                   absl::FormatDuration(timeout), " on rank ", group.rank(), ": ", why));
+                   absl::FormatDuration(timeout), " on rank ", group.rank_in_job(), ": ", why));
 }
 
 }  // namespace
@@ -44,6 +45,11 @@ absl::Status GroupRuntime::CatchAll(absl::FunctionRef<absl::Status()> call) cons
       absl::StrCat("the backend \"", backend(), "\" let an exception out: ", what));
 }
 
+absl::Status GroupRuntime::SaidOfTheJob(const absl::Status& status) const {
+  if (status.ok() || options_.spec.members.empty()) return status;
+  return absl::Status(status.code(), RenameRanks(status.message(), options_.spec.members));
+}
+
 absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status& status) const {
   const std::string where = absl::StrCat(label, " of ", id());
   // A cause that is this operation's own has it already.
@@ -53,10 +59,10 @@ absl::Status GroupRuntime::Labelled(absl::string_view label, const absl::Status&
 
 absl::Status GroupRuntime::OfThisRank(const absl::Status& why) const {
   if (CertaintyOf(why) == Certainty::kCause) {
-    return absl::Status(why.code(), absl::StrCat("rank ", options_.rank, ": ", why.message()));
+    return absl::Status(why.code(), absl::StrCat("rank ", rank_in_job(), ": ", why.message()));
   }
   return absl::Status(why.code(),
-                      absl::StrCat(why.message(), " (seen by rank ", options_.rank, ")"));
+                      absl::StrCat(why.message(), " (seen by rank ", rank_in_job(), ")"));
 }
 
 absl::Status GroupRuntime::WaitCause() const {
@@ -69,7 +75,7 @@ absl::Status GroupRuntime::WaitCause() const {
 absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
   if (options_.executor->RunsHere()) {  // where the cause of its failure would come from
     return absl::FailedPreconditionError(
-        absl::StrCat(operation.name, " of ", id(), " on rank ", options_.rank,
+        absl::StrCat(operation.name, " of ", id(), " on rank ", rank_in_job(),
                      "'s control thread (in an observer), which it would wait for: call it on "
                      "another thread"));
   }
@@ -129,10 +135,10 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   if (communicator != nullptr) {
     OperationOptions options;
     options.deadline = MonotonicNow() + timeout;
-    status = HitFault(FaultPoint::kGroupOperation, options_.rank);
+    status = HitFault(FaultPoint::kGroupOperation, rank_in_job());
     if (status.ok()) {
       watch_->Enter(ticket.label, timeout);
-      status = CatchAll([&] { return operation.run(*communicator, options); });
+      status = SaidOfTheJob(CatchAll([&] { return operation.run(*communicator, options); }));
       watch_->Leave();
     }
   }
@@ -178,7 +184,7 @@ absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ti
   if (queue_ends_) return absl::UnavailableError("the group was aborted");
   if (queue_thread_ == nullptr) {
     auto thread = std::make_unique<HelperThread>();
-    absl::Status started = HitFault(FaultPoint::kGroupQueue, options_.rank);
+    absl::Status started = HitFault(FaultPoint::kGroupQueue, rank_in_job());
     if (started.ok()) {
       started = thread->Start([self = shared_from_this()] { self->RunQueue(); });
     }

@@ -97,9 +97,9 @@ class HeldStore final : public Store {
     return target_->Watch(prefix, std::move(changed));
   }
   void Unwatch(WatchId watch) override { target_->Unwatch(watch); }
-  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
-              absl::Time deadline, Callback<GatherResult> done) override {
-    target_->Gather(key, rank, size, value, deadline, std::move(done));
+  void GatherAmong(absl::string_view key, const Gathering& among, absl::string_view value,
+                   absl::Time deadline, Callback<GatherResult> done) override {
+    target_->GatherAmong(key, among, value, deadline, std::move(done));
   }
   void Withdraw(absl::string_view key, int rank, absl::string_view reason) override {
     target_->Withdraw(key, rank, reason);

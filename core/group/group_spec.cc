@@ -1,5 +1,6 @@
 #include "muster/core/group/group_spec.h"
 
+#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -55,6 +56,17 @@ absl::Status GroupSpec::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("GroupSpec.device is ", device.ToString(), ": its index must be 0 or more"));
   }
+  std::set<int> different;
+  for (const int member : members) {
+    if (member < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("GroupSpec.members has rank ", member, ": ranks are 0 or more"));
+    }
+    if (!different.insert(member).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("GroupSpec.members has rank ", member, " twice: name each rank once"));
+    }
+  }
   for (const auto& [field, value] :
        {std::pair<const char*, absl::Duration>{"setup_timeout", setup_timeout},
         {"operation_timeout", operation_timeout},
@@ -71,7 +83,9 @@ absl::Status GroupSpec::Validate() const {
 
 std::map<std::string, std::string> GroupSpec::Identity() const {
   std::map<std::string, std::string> identity = {
-      {"device", device.type == Device::Type::kCpu ? "cpu" : "cuda"}, {"backend", backend}};
+      {"device", device.type == Device::Type::kCpu ? "cpu" : "cuda"},
+      {"backend", backend},
+      {"members", members.empty() ? "all" : absl::StrJoin(members, ", ")}};
   for (const auto& [option, value] : backend_options) {
     identity[absl::StrCat("backend_options['", option, "']")] = value;
   }

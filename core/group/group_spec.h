@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -12,7 +13,7 @@
 namespace muster {
 
 // A value type. Identity (what must be equal for a live group to be reused, and on all ranks) is
-// name, device type, backend and its options; timeouts are not: they belong to the lease.
+// name, members, device type, backend and its options; timeouts are not: they belong to the lease.
 struct GroupSpec {
   std::string name = "default";  // 1 to 64 of [A-Za-z0-9_.-]
   Device device = Device::Cpu();
@@ -20,6 +21,9 @@ struct GroupSpec {
   // GPU, gloo and then reference on the CPU; then the others that are linked in, by name.
   std::string backend = "auto";
   std::map<std::string, std::string> backend_options;
+  // Which ranks of the job: members[r] is rank r of the group, all different. Empty: all, in their
+  // order. Only members may acquire it. Groups of one name without a rank in common are two.
+  std::vector<int> members;
 
   absl::Duration setup_timeout = absl::Seconds(30);
   absl::Duration operation_timeout = absl::Minutes(10);

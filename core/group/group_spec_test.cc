@@ -56,6 +56,16 @@ TEST(GroupSpecTest, EachBadFieldIsNamedWithItsValue) {
   EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.cause_window is inf"));
 }
 
+TEST(GroupSpecTest, MembersAreDifferentRanksAndIdentity) {
+  GroupSpec spec;
+  spec.members = {2, -1};
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.members has rank -1"));
+  spec.members = {2, 0, 2};
+  EXPECT_THAT(Refusal(spec), HasSubstr("GroupSpec.members has rank 2 twice"));
+  spec.members = {2, 0};
+  EXPECT_EQ(spec.DifferenceFrom(GroupSpec()), "members is 'all' there and '2, 0' is wanted");
+}
+
 TEST(GroupSpecTest, TimeoutsAndTheDevicesIndexAreNotIdentity) {
   GroupSpec a;
   GroupSpec b;

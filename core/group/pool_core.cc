@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/introduce.h"
+#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/platform/monotonic_clock.h"
 
@@ -111,14 +114,49 @@ std::string PoolCore::Holders() const {
   return absl::StrJoin(all, ", ");
 }
 
-absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& spec, SourceLocation where) {
+absl::StatusOr<GroupSpec> PoolCore::ForThisJob(const GroupSpec& spec) const {
+  if (spec.members.empty()) return spec;
+  const std::string group = absl::StrCat("GroupSpec.members of '", spec.name, "' (",
+                                         absl::StrJoin(spec.members, ", "), ")");
+  for (const int member : spec.members) {
+    if (member < world_.size) continue;
+    return absl::InvalidArgumentError(absl::StrCat(group, " has rank ", member, " in a job of ",
+                                                   world_.size, " ranks: ranks are 0 to ",
+                                                   world_.size - 1));
+  }
+  if (!absl::c_linear_search(spec.members, world_.rank)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(group, " has no rank ", world_.rank, ": only its members acquire a group"));
+  }
+  GroupSpec same = spec;
+  std::vector<int> all(world_.size);
+  std::iota(all.begin(), all.end(), 0);
+  if (same.members == all) same.members.clear();
+  return same;
+}
+
+std::string PoolCore::WaitsIn(const GroupSpec& spec) {
+  const std::thread::id here = std::this_thread::get_id();
+  if (!maker_.has_value()) maker_ = here;
+  several_makers_ |= *maker_ != here;
+  if (several_makers_) return "";
+  if (spec.members.empty()) return absl::StrCat("'", spec.name, "'");
+  std::vector<int> members = spec.members;
+  std::sort(members.begin(), members.end());
+  return absl::StrCat("'", spec.name, "' of ", DescribeRanks(members));
+}
+
+absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocation where) {
   if (forked()) {
     return absl::FailedPreconditionError(
         "Acquire in a forked child: the pool belongs to the process that made it; make the pool "
         "after fork, or exec");
   }
-  if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
+  if (absl::Status valid = asked.Validate(); !valid.ok()) return valid;
   if (absl::Status may = CheckMayWait("Acquire"); !may.ok()) return may;
+  const absl::StatusOr<GroupSpec> here = ForThisJob(asked);
+  if (!here.ok()) return here.status();
+  const GroupSpec& spec = *here;
   // What is waited for ends by itself: a set-up, a close or a vote of this name. One deadline for
   // all of it, and for the set-up after it.
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
@@ -255,6 +293,12 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, Introd
   options.setup_by = setup_by;
   options.rank = world_.rank;
   options.size = world_.size;
+  if (!spec.members.empty()) {
+    const auto self = absl::c_find(spec.members, world_.rank);
+    options.rank = static_cast<int>(self - spec.members.begin());
+    options.size = static_cast<int>(spec.members.size());
+  }
+  options.waits_in = WaitsIn(spec);
   options.introduction = std::move(introduction);
   options.bind_address = connection_.bind_address;
   options.executor = executor_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>  // NOLINT(build/c++11): ids, to tell threads apart
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -59,7 +60,7 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   // Learns the sessions and records of the job by `deadline`. Before anything else.
   absl::Status Join(absl::Time deadline);
 
-  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, SourceLocation where);
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& asked, SourceLocation where);
   std::vector<LiveGroup> LiveGroups() const override;
   // Of this pool's groups, as far as it was not given back since.
   std::vector<LiveGroup> Residues() const;
@@ -104,6 +105,11 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
 
   void OnTransition(const TransitionEvent& event) override;  // of every group here
 
+  // `spec` with members that this job has, and this rank among them; none where they are all.
+  absl::StatusOr<GroupSpec> ForThisJob(const GroupSpec& spec) const;
+  // What messages say that this thread waits in while the ranks of `spec` meet; "" where other
+  // threads of this rank make groups, too.
+  std::string WaitsIn(const GroupSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   NamedGroup Look(const GroupSpec& spec) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   GroupLease AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -116,7 +122,8 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   // Asks backends and the list of residue: not under a lock.
   Introduction IntroduceSelf(const GroupSpec& spec) ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec, Introduction introduction,
-                                           absl::Time setup_by);
+                                           absl::Time setup_by)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup left) ABSL_LOCKS_EXCLUDED(mutex_);
   // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.
   void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -150,6 +157,9 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;  // grows with whatever a waiting Acquire looks at
   uint64_t next_lease_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Who makes groups: the one thread that has so far, or several.
+  std::optional<std::thread::id> maker_ ABSL_GUARDED_BY(mutex_);
+  bool several_makers_ ABSL_GUARDED_BY(mutex_) = false;
   enum class Life {
     kOpen,
     kEnding,  // one caller of Close or Abort ends it, the others wait

@@ -40,8 +40,8 @@ class WatchedStore final : public Store {
     return prefix == kGroupKeyPrefix ? 1 : 2;
   }
   void Unwatch(WatchId watch) override { (watch == 1 ? records : sessions) = nullptr; }
-  void Gather(absl::string_view, int, int, absl::string_view, absl::Time,
-              Callback<GatherResult>) override {}
+  void GatherAmong(absl::string_view, const Gathering&, absl::string_view, absl::Time,
+                   Callback<GatherResult>) override {}
   void Withdraw(absl::string_view, int, absl::string_view) override {}
   void Leave(absl::string_view, absl::Time, DoneCallback) override {}
 

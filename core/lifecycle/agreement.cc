@@ -23,15 +23,21 @@ std::string ValueOf(const Introduction& introduction, const std::string& field) 
   return it == introduction.identity.end() ? "not set" : absl::StrCat("'", it->second, "'");
 }
 
+int InJob(absl::Span<const int> members, int rank) {
+  return members.empty() ? rank : members[rank];
+}
+
 // "backend is 'gloo' on ranks 0, 1 and 'reference' on rank 2", or "" where all agree.
-std::string Disagreement(const std::string& field, absl::Span<const Introduction> introductions) {
+std::string Disagreement(const std::string& field, absl::Span<const Introduction> introductions,
+                         absl::Span<const int> members) {
   std::map<std::string, std::vector<int>> ranks_by_value;
   for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
-    ranks_by_value[ValueOf(introductions[rank], field)].push_back(rank);
+    ranks_by_value[ValueOf(introductions[rank], field)].push_back(InJob(members, rank));
   }
   if (ranks_by_value.size() < 2) return "";
   std::vector<std::pair<std::vector<int>, std::string>> parts;  // in the order of ranks
   for (auto& [value, ranks] : ranks_by_value) {
+    std::sort(ranks.begin(), ranks.end());
     parts.push_back({ranks, absl::StrCat(value, " on ", DescribeRanks(ranks))});
   }
   std::sort(parts.begin(), parts.end());
@@ -41,15 +47,15 @@ std::string Disagreement(const std::string& field, absl::Span<const Introduction
                       }));
 }
 
-absl::Status CheckSameIdentity(absl::string_view name,
-                               absl::Span<const Introduction> introductions) {
+absl::Status CheckSameIdentity(absl::string_view name, absl::Span<const Introduction> introductions,
+                               absl::Span<const int> members) {
   std::map<std::string, bool> fields;
   for (const Introduction& introduction : introductions) {
     for (const auto& [field, value] : introduction.identity) fields[field] = true;
   }
   std::vector<std::string> differences;
   for (const auto& [field, unused] : fields) {
-    std::string difference = Disagreement(field, introductions);
+    std::string difference = Disagreement(field, introductions, members);
     if (!difference.empty()) differences.push_back(std::move(difference));
   }
   if (differences.empty()) return absl::OkStatus();
@@ -59,7 +65,8 @@ absl::Status CheckSameIdentity(absl::string_view name,
 }
 
 // The first rank's refusal, under its number: but a fault that every rank has is nobody's.
-absl::Status CheckRefusals(absl::Span<const Introduction> introductions) {
+absl::Status CheckRefusals(absl::Span<const Introduction> introductions,
+                           absl::Span<const int> members) {
   const bool same = std::all_of(
       introductions.begin(), introductions.end(),
       [&](const Introduction& other) { return other.refusal == introductions[0].refusal; });
@@ -67,7 +74,8 @@ absl::Status CheckRefusals(absl::Span<const Introduction> introductions) {
   for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
     const absl::Status& refusal = introductions[rank].refusal;
     if (!refusal.ok()) {
-      return absl::Status(refusal.code(), absl::StrCat("rank ", rank, ": ", refusal.message()));
+      return absl::Status(refusal.code(),
+                          absl::StrCat("rank ", InJob(members, rank), ": ", refusal.message()));
     }
   }
   return absl::OkStatus();
@@ -79,7 +87,8 @@ bool Offers(const Introduction& introduction, const std::string& backend) {
 }
 
 absl::StatusOr<std::string> ResolveBackend(absl::string_view name,
-                                           absl::Span<const Introduction> introductions) {
+                                           absl::Span<const Introduction> introductions,
+                                           absl::Span<const int> members) {
   const auto wanted = introductions[0].identity.find(std::string(kBackendField));
   if (wanted == introductions[0].identity.end()) {
     return absl::InternalError("an introduction names no backend");
@@ -93,7 +102,7 @@ absl::StatusOr<std::string> ResolveBackend(absl::string_view name,
   }
   std::vector<std::string> offers;
   for (int rank = 0; rank < static_cast<int>(introductions.size()); ++rank) {
-    offers.push_back(absl::StrCat("rank ", rank, " offers ",
+    offers.push_back(absl::StrCat("rank ", InJob(members, rank), " offers ",
                                   introductions[rank].offers.empty()
                                       ? "none"
                                       : absl::StrJoin(introductions[rank].offers, ", ")));
@@ -144,11 +153,13 @@ absl::StatusOr<Introduction> Introduction::Decode(absl::string_view text) {
 }
 
 absl::StatusOr<Agreement> Agree(absl::string_view name,
-                                absl::Span<const Introduction> introductions) {
+                                absl::Span<const Introduction> introductions,
+                                absl::Span<const int> members) {
   if (introductions.empty()) return absl::InternalError("a meeting of no ranks");
-  if (absl::Status refusal = CheckRefusals(introductions); !refusal.ok()) return refusal;
-  if (absl::Status same = CheckSameIdentity(name, introductions); !same.ok()) return same;
-  absl::StatusOr<std::string> backend = ResolveBackend(name, introductions);
+  if (absl::Status refusal = CheckRefusals(introductions, members); !refusal.ok()) return refusal;
+  absl::Status same = CheckSameIdentity(name, introductions, members);
+  if (!same.ok()) return same;
+  absl::StatusOr<std::string> backend = ResolveBackend(name, introductions, members);
   if (!backend.ok()) return backend.status();
   Agreement agreement;
   agreement.backend = *std::move(backend);

@@ -46,8 +46,10 @@ inline constexpr absl::string_view kBackendField = "backend";
 // A pure function of all introductions, by rank. Errors: a rank's refusal ("rank 2: no backend
 // 'nccl' ..."), with its code; InvalidArgument when identities differ, naming each field and who
 // asked for what; FailedPrecondition when "auto" finds no backend that all ranks offer.
+// `members`: the rank of the job that each has, of whom the errors speak; empty: its own number.
 absl::StatusOr<Agreement> Agree(absl::string_view name,
-                                absl::Span<const Introduction> introductions);
+                                absl::Span<const Introduction> introductions,
+                                absl::Span<const int> members = {});
 
 }  // namespace muster
 

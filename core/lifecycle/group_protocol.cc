@@ -31,7 +31,8 @@ Certainty CertaintyOf(const absl::Status& backend_error) {
   return absl::IsUnavailable(backend_error) ? Certainty::kSuspicion : Certainty::kCause;
 }
 
-GroupProtocol::GroupProtocol(Options options) : options_(std::move(options)) {}
+GroupProtocol::GroupProtocol(Options options)
+    : options_(std::move(options)), scope_(GroupScope(options_.name, options_.members)) {}
 
 std::string GroupProtocol::id() const {
   return generation() == 0 ? options_.name : absl::StrCat(options_.name, "/", generation());
@@ -45,7 +46,7 @@ Actions GroupProtocol::Start(absl::Time now) {
   Introduction introduction = options_.introduction;
   introduction.known_generation = std::max(introduction.known_generation, record_.generation);
   setup_by_ = std::min(now + options_.setup_timeout, options_.setup_by);
-  pending_gather_ = MeetKey(options_.name);
+  pending_gather_ = MeetKey(scope_);
   Do(action::Meet{pending_gather_, introduction.Encode(), setup_by_});
   return Finish();
 }
@@ -59,13 +60,13 @@ Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t iss
     case GroupState::kConnecting:
       FailNow(now,
               absl::CancelledError(
-                  absl::StrCat("rank ", options_.rank, " closed '", id(), "' during its set-up")),
+                  absl::StrCat("rank ", me(), " closed '", id(), "' during its set-up")),
               Certainty::kCause);
       break;
     case GroupState::kReady: {
       CloseIntent intent;
       intent.kind = CloseIntent::Kind::kClose;
-      intent.rank = options_.rank;
+      intent.rank = me();
       intent.sequence = issued;
       intent.timeout = timeout;
       BeginDraining(now, timeout, issued, intent.ClosedBy());
@@ -87,7 +88,7 @@ Actions GroupProtocol::Propose(absl::Time now, const std::string& wanted) {
   if (state() == GroupState::kReady && !voting_ && !want_intent_.has_value()) {
     CloseIntent intent;
     intent.kind = CloseIntent::Kind::kReplace;
-    intent.rank = options_.rank;
+    intent.rank = me();
     intent.wanted = wanted;
     want_intent_ = std::move(intent);
     close_by_ = now + options_.close_timeout;
@@ -114,14 +115,12 @@ Actions GroupProtocol::Hurry(absl::Time now, absl::Duration bound) {
 Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
   if (state() != GroupState::kConnecting) return Finish();
   if (!result.ok()) {
-    FailNow(
-        now,
-        Prefixed(absl::StrCat("rank ", options_.rank, " could not connect '", id(), "': "), result),
-        CertaintyOf(result));
+    FailNow(now, Prefixed(absl::StrCat("rank ", me(), " could not connect '", id(), "': "), result),
+            CertaintyOf(result));
     return Finish();
   }
   Apply(GroupEvent::kConnected);
-  pending_gather_ = ConnectedKey(options_.name, generation());
+  pending_gather_ = ConnectedKey(scope_, generation());
   Do(action::Confirm{pending_gather_, setup_by_});
   return Finish();
 }
@@ -167,9 +166,9 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
                                   : pending_gather_.empty()          ? "for its backend to connect"
                                                                      : "to hear that all connected";
     FailNow(now,
-            absl::DeadlineExceededError(absl::StrCat(
-                "'", id(), "' was not set up within ", absl::FormatDuration(options_.setup_timeout),
-                ": rank ", options_.rank, " waited ", waits_for)),
+            absl::DeadlineExceededError(absl::StrCat("'", id(), "' was not set up within ",
+                                                     absl::FormatDuration(options_.setup_timeout),
+                                                     ": rank ", me(), " waited ", waits_for)),
             Certainty::kCause);
   }
   if (now >= close_by_) {
@@ -201,7 +200,7 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
 // The timeout of another rank may be shorter than ours.
 std::string GroupProtocol::InSetUpTimeout() const {
   return absl::StrCat("in time (setup_timeout, ", absl::FormatDuration(options_.setup_timeout),
-                      " on rank ", options_.rank, ")");
+                      " on rank ", me(), ")");
 }
 
 // --- what the store says
@@ -217,7 +216,7 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
     FailNow(
         now,
         Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "),
-                 InWordsOfGroups(result.status(), MeetKey(options_.name),
+                 InWordsOfGroups(result.status(), MeetKey(scope_),
                                  absl::StrCat("did not call Acquire for it ", InSetUpTimeout()))),
         Certainty::kCause);
     return Finish();
@@ -232,7 +231,7 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
     }
     introductions.push_back(*std::move(introduction));
   }
-  absl::StatusOr<Agreement> agreement = Agree(options_.name, introductions);
+  absl::StatusOr<Agreement> agreement = Agree(options_.name, introductions, options_.members);
   if (!agreement.ok()) {
     FailNow(now, agreement.status(), Certainty::kCause);
     Resolve(candidate_);  // the others come to the same result by themselves
@@ -258,7 +257,7 @@ Actions GroupProtocol::OnAllConnected(absl::Time now, absl::StatusOr<GatherResul
     // A peer that withdrew or was lost has a cause of its own, which is on its way.
     FailNow(now,
             Prefixed(absl::StrCat("the ranks of '", id(), "' did not all connect: "),
-                     InWordsOfGroups(result.status(), ConnectedKey(options_.name, generation()),
+                     InWordsOfGroups(result.status(), ConnectedKey(scope_, generation()),
                                      absl::StrCat("did not connect ", InSetUpTimeout()))),
             absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
     return Finish();
@@ -291,7 +290,7 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
     }
     finished.push_back(vote->sequence);
     if (!vote->holders.empty()) {
-      refusals.push_back(absl::StrCat("rank ", rank, " (", vote->holders, ")"));
+      refusals.push_back(absl::StrCat("rank ", InJob(rank), " (", vote->holders, ")"));
     }
   }
   if (refusals.empty()) {
@@ -308,39 +307,9 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
   return Finish();
 }
 
-Actions GroupProtocol::OnRecord(absl::Time now, Revision revision, const GroupRecord& record) {
-  TakeRecord(now, revision, record);
-  return Finish();
-}
-
-Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAndSetResult> result) {
-  write_in_flight_ = false;
-  const bool was_cause = std::exchange(writing_cause_, false);
-  if (IsTerminal(state())) return Finish();
-  absl::StatusOr<GroupRecord> current =
-      result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
-  if (result.ok() && result->current.revision != 0) {
-    current = GroupRecord::Decode(result->current.value);
-  }
-  if (!current.ok()) {
-    FailNow(
-        now,
-        Prefixed(absl::StrCat("the record of '", id(), "' was not written: "), current.status()),
-        Certainty::kCause);
-    // The failure is still to be told; when that is what could not be written, it stays with this
-    // rank.
-    was_cause ? Resolve(candidate_) : Reconcile();
-    return Finish();
-  }
-  TakeRecord(now, result->current.revision, *current);
-  Reconcile();
-  return Finish();
-}
-
 Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
-  if (session.rank == options_.rank || session.rank < 0 || session.rank >= options_.size) {
-    return Finish();
-  }
+  const int member = Member(session.rank);
+  if (member < 0 || member == options_.rank) return Finish();
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
   switch (state()) {
     case GroupState::kRendezvous:
@@ -359,7 +328,7 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
     case GroupState::kDraining:
     case GroupState::kAborting: {
       if (generation() == 0) break;
-      const bool same = session.incarnation == agreement_.incarnations[session.rank];
+      const bool same = session.incarnation == agreement_.incarnations[member];
       if (same && alive) break;
       FailNow(now,
               absl::UnavailableError(
@@ -388,6 +357,12 @@ Actions GroupProtocol::OnStoreLost(absl::Time now, const absl::Status& why) {
 
 // --- inside
 
+int GroupProtocol::Member(int in_job) const {
+  if (options_.members.empty()) return in_job < options_.size ? in_job : -1;
+  const auto found = std::find(options_.members.begin(), options_.members.end(), in_job);
+  return found == options_.members.end() ? -1 : static_cast<int>(found - options_.members.begin());
+}
+
 void GroupProtocol::Apply(GroupEvent event) {
   const GroupState from = state();
   absl::StatusOr<bool> moved = machine_.Apply(event);
@@ -411,7 +386,7 @@ Actions GroupProtocol::Finish() {
 void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certainty) {
   if (IsTerminal(state())) return;
   // What is written as OK tells nobody of a failure, so it would be written for ever.
-  if (why.ok()) why = absl::InternalError(absl::StrCat("rank ", options_.rank, " gave no cause"));
+  if (why.ok()) why = absl::InternalError(absl::StrCat("rank ", me(), " gave no cause"));
   if (state() == GroupState::kAborting) {
     // A cause that comes while a suspicion is held takes its place.
     if (!cause_.ok() || certainty_ == Certainty::kCause || certainty == Certainty::kSuspicion) {
@@ -445,7 +420,7 @@ void GroupProtocol::CloseIsLate(absl::Time now) {
                                          : "this rank had not finished its work";
   FailNow(now,
           absl::DeadlineExceededError(absl::StrCat("'", id(), "' did not close in time: ", waiting,
-                                                   " (seen by rank ", options_.rank, ")")),
+                                                   " (seen by rank ", me(), ")")),
           Certainty::kCause);
 }
 

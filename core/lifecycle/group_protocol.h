@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -67,6 +68,9 @@ class GroupProtocol {
     std::string name;
     int rank = 0;
     int size = 1;
+    // The rank of the job that each has; empty: its own number. Everything that is said, here and
+    // to the peers, speaks of ranks of the job.
+    std::vector<int> members;
     Introduction introduction;
     absl::Duration setup_timeout = absl::Seconds(30);
     // An earlier end of the set-up, for a caller who had to wait before it could begin.
@@ -132,6 +136,10 @@ class GroupProtocol {
   }
   Actions Finish();
   std::string InSetUpTimeout() const;
+  int InJob(int rank) const { return options_.members.empty() ? rank : options_.members[rank]; }
+  int me() const { return InJob(options_.rank); }
+  // Of the rank of the job; -1: it is no member.
+  int Member(int in_job) const;
 
   void FailNow(absl::Time now, absl::Status why, Certainty certainty);
   void CloseIsLate(absl::Time now);
@@ -160,6 +168,7 @@ class GroupProtocol {
   void Reconcile();
 
   const Options options_;
+  const std::string scope_;
   StateMachine machine_;
   Actions actions_;
   Agreement agreement_;

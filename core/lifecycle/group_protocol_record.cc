@@ -5,18 +5,50 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "muster/core/lifecycle/group_protocol.h"
 
 namespace muster {
 
+Actions GroupProtocol::OnRecord(absl::Time now, Revision revision, const GroupRecord& record) {
+  TakeRecord(now, revision, record);
+  return Finish();
+}
+
+Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAndSetResult> result) {
+  write_in_flight_ = false;
+  const bool was_cause = std::exchange(writing_cause_, false);
+  if (IsTerminal(state())) return Finish();
+  absl::StatusOr<GroupRecord> current =
+      result.ok() ? GroupRecord() : absl::StatusOr<GroupRecord>(result.status());
+  if (result.ok() && result->current.revision != 0) {
+    current = GroupRecord::Decode(result->current.value);
+  }
+  if (!current.ok()) {
+    FailNow(now,
+            absl::Status(current.status().code(),
+                         absl::StrCat("the record of '", id(),
+                                      "' was not written: ", current.status().message())),
+            Certainty::kCause);
+    // The failure is still to be told; when that is what could not be written, it stays with this
+    // rank.
+    was_cause ? Resolve(candidate_) : Reconcile();
+    return Finish();
+  }
+  TakeRecord(now, result->current.revision, *current);
+  Reconcile();
+  return Finish();
+}
+
 void GroupProtocol::ExcuseSuccessor() {
   if (!lost_peer_.has_value()) return;
   const int rank = lost_peer_->rank;
-  if (agreement_.incarnations[static_cast<size_t>(rank)] == lost_peer_->incarnation) return;
+  const int member = Member(rank);
+  if (agreement_.incarnations[static_cast<size_t>(member)] == lost_peer_->incarnation) return;
   candidate_ = absl::UnavailableError(
-      absl::StrCat("'", id(), "' was given up by rank ", options_.rank,
+      absl::StrCat("'", id(), "' was given up by rank ", me(),
                    ", which did not know yet that another process had taken the place of rank ",
                    rank, ": ", candidate_.message()));
 }
@@ -46,7 +78,7 @@ void GroupProtocol::HandleIntent(absl::Time now) {
       // The one who closes may have more patience than is usual: the others' must last as long.
       BeginDraining(now, std::max(options_.close_timeout, intent.timeout), intent.sequence,
                     intent.ClosedBy());
-    } else if (intent.rank != options_.rank) {
+    } else if (intent.rank != me()) {
       drained_ = false;  // to the number of the rank that asked first
       Do(action::Drain{intent.sequence, intent.ClosedBy()});
     }
@@ -68,9 +100,9 @@ void GroupProtocol::CheckSameWork(absl::Time now, int64_t issued) {
     return;
   }
   FailNow(now,
-          absl::FailedPreconditionError(absl::StrCat(
-              record_.intent->ClosedBy(), " and rank ", options_.rank, " closed after #", issued,
-              " of '", id(), "': the ranks did not do the same work")),
+          absl::FailedPreconditionError(absl::StrCat(record_.intent->ClosedBy(), " and rank ", me(),
+                                                     " closed after #", issued, " of '", id(),
+                                                     "': the ranks did not do the same work")),
           Certainty::kCause);
 }
 
@@ -81,8 +113,8 @@ void GroupProtocol::CheckSameEnd(absl::Time now, absl::Span<const int64_t> finis
     if (finished[rank] == intent.sequence) continue;
     FailNow(now,
             absl::FailedPreconditionError(absl::StrCat(
-                intent.ClosedBy(), " and rank ", rank, " had finished #", finished[rank], " of '",
-                id(), "': the ranks did not do the same work")),
+                intent.ClosedBy(), " and rank ", InJob(rank), " had finished #", finished[rank],
+                " of '", id(), "': the ranks did not do the same work")),
             Certainty::kCause);
     return;
   }
@@ -98,7 +130,7 @@ void GroupProtocol::SendVote(const std::string& holders) {
   CloseVote vote;
   vote.sequence = drained_sequence_;
   vote.holders = holders;
-  pending_gather_ = VoteKey(options_.name, generation(), handled_intent_);
+  pending_gather_ = VoteKey(scope_, generation(), handled_intent_);
   Do(action::Vote{pending_gather_, vote.Encode(), close_by_});
 }
 

@@ -7,9 +7,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "muster/core/lifecycle/json_fields.h"
+#include "muster/core/platform/split_mix64.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -130,13 +132,25 @@ absl::StatusOr<CloseVote> CloseVote::Decode(absl::string_view text) {
   return vote;
 }
 
-std::string GroupRecordKey(absl::string_view name) { return absl::StrCat(kGroupKeyPrefix, name); }
-std::string MeetKey(absl::string_view name) { return absl::StrCat("meet/", name); }
-std::string ConnectedKey(absl::string_view name, int64_t generation) {
-  return absl::StrCat("connected/", name, "/", generation);
+std::string GroupScope(absl::string_view name, absl::Span<const int> members) {
+  if (members.empty()) return std::string(name);
+  constexpr size_t kReadable = 64;
+  std::string list = absl::StrJoin(members, ",");
+  if (list.size() > kReadable) {  // keys are bounded, and worlds large
+    uint64_t hash = members.size();
+    for (const int member : members) hash = SplitMix64(hash ^ static_cast<uint64_t>(member)).Next();
+    list = absl::StrCat(members.size(), "-", absl::Hex(hash));
+  }
+  return absl::StrCat(name, "@", list);
 }
-std::string VoteKey(absl::string_view name, int64_t generation, int64_t intent_number) {
-  return absl::StrCat("close/", name, "/", generation, "/", intent_number);
+
+std::string GroupRecordKey(absl::string_view scope) { return absl::StrCat(kGroupKeyPrefix, scope); }
+std::string MeetKey(absl::string_view scope) { return absl::StrCat("meet/", scope); }
+std::string ConnectedKey(absl::string_view scope, int64_t generation) {
+  return absl::StrCat("connected/", scope, "/", generation);
+}
+std::string VoteKey(absl::string_view scope, int64_t generation, int64_t intent_number) {
+  return absl::StrCat("close/", scope, "/", generation, "/", intent_number);
 }
 
 }  // namespace muster

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace muster {
 
@@ -68,11 +69,16 @@ struct CloseVote {
   static absl::StatusOr<CloseVote> Decode(absl::string_view text);
 };
 
+// What stands for a group in the keys of the store: its name, and with members that are not all
+// ranks of the job those too ("a@0,2"). So groups of one name without a rank in common are two.
+std::string GroupScope(absl::string_view name, absl::Span<const int> members);
+
+// Each of the keys below takes the scope.
 inline constexpr absl::string_view kGroupKeyPrefix = "group/";
-std::string GroupRecordKey(absl::string_view name);                    // "group/train"
-std::string MeetKey(absl::string_view name);                           // "meet/train"
-std::string ConnectedKey(absl::string_view name, int64_t generation);  // "connected/train/1"
-std::string VoteKey(absl::string_view name, int64_t generation,
+std::string GroupRecordKey(absl::string_view scope);                    // "group/train"
+std::string MeetKey(absl::string_view scope);                           // "meet/train"
+std::string ConnectedKey(absl::string_view scope, int64_t generation);  // "connected/train/1"
+std::string VoteKey(absl::string_view scope, int64_t generation,
                     int64_t intent_number);  // "close/train/1/2"
 
 }  // namespace muster

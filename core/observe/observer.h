@@ -12,7 +12,7 @@ namespace muster {
 
 struct TransitionEvent {
   std::string group;  // "train/1"; "train" before its ranks have met
-  int rank = 0;
+  int rank = 0;       // of the job
   GroupState from = GroupState::kCreated;
   GroupEvent event = GroupEvent::kStart;
   GroupState to = GroupState::kCreated;

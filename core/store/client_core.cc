@@ -83,21 +83,23 @@ void ClientCore::Delete(absl::string_view key, absl::Time deadline, Store::DoneC
         });
 }
 
-void ClientCore::Gather(absl::string_view key, int rank, int size, absl::string_view value,
-                        absl::Time deadline, Store::Callback<GatherResult> done) {
+void ClientCore::GatherAmong(absl::string_view key, const Gathering& among, absl::string_view value,
+                             absl::Time deadline, Store::Callback<GatherResult> done) {
   Answer answer = [done = std::move(done)](absl::StatusOr<Response> response) mutable {
     if (!response.ok()) return done(response.status());
     done(GatherResult{response->revision, std::move(response->values)});
   };
-  if (absl::Status status = CheckValue(value); !status.ok()) {
-    return PostAnswer(std::move(answer), status);
-  }
+  absl::Status sound = CheckValue(value);
+  if (sound.ok()) sound = CheckMembers(among.members.size());
+  if (!sound.ok()) return PostAnswer(std::move(answer), sound);
   Request request;
   request.type = Request::Type::kGather;
   request.key = std::string(key);
   request.value = std::string(value);
-  request.rank = rank;
-  request.size = size;
+  request.rank = among.rank;
+  request.size = among.size;
+  request.members.assign(among.members.begin(), among.members.end());
+  request.waits_in = among.waits_in.substr(0, Store::kMaxWaitsInBytes);
   request.timeout = deadline - executor_->Now();
   Start(std::move(request), "gather", deadline, kGatherSlack, std::move(answer));
 }

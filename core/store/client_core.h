@@ -50,8 +50,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void Delete(absl::string_view key, absl::Time deadline, Store::DoneCallback done);
   Store::WatchId Watch(absl::string_view prefix, Store::WatchCallback changed);
   void Unwatch(Store::WatchId watch);
-  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
-              absl::Time deadline, Store::Callback<GatherResult> done);
+  void GatherAmong(absl::string_view key, const Gathering& among, absl::string_view value,
+                   absl::Time deadline, Store::Callback<GatherResult> done);
   void Withdraw(absl::string_view key, int rank, absl::string_view reason);
   void Leave(absl::string_view reason, absl::Time deadline, Store::DoneCallback done);
 

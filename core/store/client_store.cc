@@ -38,9 +38,10 @@ Store::WatchId ClientStore::Watch(absl::string_view prefix, WatchCallback change
 
 void ClientStore::Unwatch(WatchId watch) { core_->Unwatch(watch); }
 
-void ClientStore::Gather(absl::string_view key, int rank, int size, absl::string_view value,
-                         absl::Time deadline, Callback<GatherResult> done) {
-  core_->Gather(key, rank, size, value, deadline, std::move(done));
+void ClientStore::GatherAmong(absl::string_view key, const Gathering& among,
+                              absl::string_view value, absl::Time deadline,
+                              Callback<GatherResult> done) {
+  core_->GatherAmong(key, among, value, deadline, std::move(done));
 }
 
 void ClientStore::Withdraw(absl::string_view key, int rank, absl::string_view reason) {

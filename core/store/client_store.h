@@ -26,8 +26,8 @@ class ClientStore : public Store {
   void Delete(absl::string_view key, absl::Time deadline, DoneCallback done) final;
   WatchId Watch(absl::string_view prefix, WatchCallback changed) final;
   void Unwatch(WatchId watch) final;
-  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
-              absl::Time deadline, Callback<GatherResult> done) final;
+  void GatherAmong(absl::string_view key, const Gathering& among, absl::string_view value,
+                   absl::Time deadline, Callback<GatherResult> done) final;
   void Withdraw(absl::string_view key, int rank, absl::string_view reason) final;
   void Leave(absl::string_view reason, absl::Time deadline, DoneCallback done) final;
 

@@ -156,5 +156,99 @@ TEST_P(StoreConformanceTest, AReasonOfAnyLengthIsToldNotTheEndOfTheSession) {
 
 MUSTER_INSTANTIATE_FOR_ALL_STORES();
 
+TEST_P(StoreConformanceTest, AGatherAmongSomeRanksSpeaksOfThemByTheirNumbersInTheJob) {
+  auto stores = ConnectAll();
+  const std::vector<int> members = {3, 1};
+  auto first = StartGatherAmong(*stores[3], "g", {0, 2, members, ""}, "of rank 3");
+  auto second = StartGatherAmong(*stores[1], "g", {1, 2, members, ""}, "of rank 1");
+  for (const auto& gather : {first, second}) {
+    const auto result = gather.Get();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->values, (std::vector<std::string>{"of rank 3", "of rank 1"}));
+  }
+
+  const auto late = StartGatherAmong(*stores[1], "g", {1, 2, members, ""}, "",
+                                     MonotonicNow() + absl::Milliseconds(10))
+                        .Get();
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(late.status().message()),
+              HasSubstr("rank 3 of ranks 1, 3 did not come to gather \"g\" in time"));
+
+  auto waits = StartGatherAmong(*stores[1], "g", {1, 2, members, ""});
+  ASSERT_TRUE(Get(*stores[1], SessionKey(1)).ok());
+  auto differs = StartGatherAmong(*stores[3], "g", {0, 3, {3, 1, 2}, ""});
+  for (const auto& gather : {waits, differs}) {
+    const auto result = gather.Get();
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(result.status().message()),
+                HasSubstr(") waits for ranks 1, 3, rank 3"));
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(") for ranks 1, 2, 3"));
+  }
+
+  auto withdrawn = StartGatherAmong(*stores[3], "g", {0, 2, members, ""});
+  stores[3]->Withdraw("g", 0, "enough");
+  EXPECT_EQ(withdrawn.Get().status().message(), "rank 3 withdrew: enough");
+}
+
+TEST_P(StoreConformanceTest, AGatherAmongImpossibleRanksIsRefused) {
+  auto stores = ConnectAll();
+  for (const std::vector<int>& members :
+       std::vector<std::vector<int>>{{0}, {0, 0}, {0, kWorldSize}, {0, -1}, {1, 0}}) {
+    const auto result = StartGatherAmong(*stores[0], "g", {0, 2, members, ""}).Get();
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
+  }
+}
+
+TEST_P(StoreConformanceTest, RanksThatWaitForEachOtherAreToldWhoWaitsForWhomInWhat) {
+  auto stores = ConnectAll();
+  const absl::Time began = MonotonicNow();
+  const absl::Time never = began + absl::Hours(1);
+  // Rank 3 is in no cycle, and waits in vain all the same.
+  std::vector<PromisedOr<GatherResult>> gathers = {
+      StartGatherAmong(*stores[3], "a", {2, 3, {0, 1, 3}, "'a'"}, "", never),
+      StartGatherAmong(*stores[0], "a", {0, 3, {0, 1, 3}, "'a'"}, "", never),
+      StartGatherAmong(*stores[1], "b", {0, 2, {1, 2}, "'b'"}, "", never),
+      StartGatherAmong(*stores[2], "c", {1, 2, {0, 2}, "'c'"}, "", never)};
+  for (const auto& gather : gathers) {
+    const auto result = gather.Get();
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition) << result.status();
+    EXPECT_EQ(result.status().message(),
+              "ranks 0, 1, 2 wait for each other: rank 0 in 'a' for rank 1, rank 1 in 'b' for rank "
+              "2, rank 2 in 'c' for rank 0; make the same groups in the same order on every rank");
+  }
+  EXPECT_GE(MonotonicNow() - began, Store::kCycleGrace);
+  // Nothing stays of it.
+  std::vector<PromisedOr<GatherResult>> again = {
+      StartGatherAmong(*stores[0], "a", {0, 2, {0, 1}, "'a'"}),
+      StartGatherAmong(*stores[1], "a", {1, 2, {0, 1}, "'a'"})};
+  for (const auto& gather : again) EXPECT_TRUE(gather.Get().ok());
+}
+
+TEST_P(StoreConformanceTest, RanksThatCanComeToSeveralGathersAreInNoCycle) {
+  auto stores = ConnectAll();
+  const absl::Time deadline = MonotonicNow() + 2 * Store::kCycleGrace;
+  // Rank 1 says nothing of what it waits in; rank 3 is in two at once, so it has two threads.
+  std::vector<PromisedOr<GatherResult>> gathers = {
+      StartGatherAmong(*stores[0], "a", {0, 2, {0, 1}, "'a'"}, "", deadline),
+      StartGatherAmong(*stores[1], "b", {1, 2, {0, 1}, ""}, "", deadline),
+      StartGatherAmong(*stores[2], "c", {0, 2, {2, 3}, "'c'"}, "", deadline),
+      StartGatherAmong(*stores[3], "d", {1, 2, {2, 3}, "'d'"}, "", deadline),
+      StartGatherAmong(*stores[3], "e", {0, 2, {3, 2}, "'e'"}, "", deadline)};
+  for (const auto& gather : gathers) {
+    EXPECT_EQ(gather.Get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  }
+}
+
+TEST_P(StoreConformanceTest, ACycleThatResolvesItselfInTimeIsNone) {
+  auto stores = ConnectAll();
+  std::vector<PromisedOr<GatherResult>> gathers = {
+      StartGatherAmong(*stores[0], "a", {0, 2, {0, 1}, "'a'"}),
+      StartGatherAmong(*stores[1], "b", {1, 2, {0, 1}, "'b'"}),
+      // From another thread of each.
+      StartGatherAmong(*stores[0], "b", {0, 2, {0, 1}, "'b'"}),
+      StartGatherAmong(*stores[1], "a", {1, 2, {0, 1}, "'a'"})};
+  for (const auto& gather : gathers) EXPECT_TRUE(gather.Get().ok()) << gather.Get().status();
+}
+
 }  // namespace
 }  // namespace muster::store_testing

@@ -3,10 +3,22 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "muster/core/platform/describe_ranks.h"
 #include "muster/core/store/gather_error.h"
 
 namespace muster::store_internal {
+namespace {
+
+std::string WaitsFor(absl::Span<const int> members, int size) {
+  if (members.empty()) return absl::StrCat(size, " ranks");
+  std::vector<int> sorted(members.begin(), members.end());
+  std::sort(sorted.begin(), sorted.end());
+  return DescribeRanks(sorted);
+}
+
+}  // namespace
 
 absl::Status GatherTable::CheckLimits(absl::string_view key, const Contribution& contribution,
                                       const Round* round) const {
@@ -42,15 +54,17 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
     const Round& round = found->second;
     const auto same = round.contributions.find(rank);
     if (same != round.contributions.end()) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("gather \"", key, "\": duplicate rank ", rank, ": ", same->second.who,
-                       " and ", contribution.who, ": each rank contributes once a round"));
+      return absl::AlreadyExistsError(absl::StrCat(
+          "gather \"", key, "\": duplicate rank ", round.InJob(rank), ": ", same->second.who,
+          " and ", contribution.who, ": each rank contributes once a round"));
     }
-    if (round.size != size) {
+    if (round.size != size || round.members != contribution.members) {
       const Contribution& other = round.contributions.begin()->second;
+      const int in_job = contribution.members.empty() ? rank : contribution.members[rank];
       const absl::Status status = absl::InvalidArgumentError(
-          absl::StrCat("gather \"", key, "\": rank ", other.rank, " (", other.who, ") waits for ",
-                       round.size, " ranks, rank ", rank, " (", contribution.who, ") for ", size));
+          absl::StrCat("gather \"", key, "\": rank ", round.InJob(other.rank), " (", other.who,
+                       ") waits for ", WaitsFor(round.members, round.size), ", rank ", in_job, " (",
+                       contribution.who, ") for ", WaitsFor(contribution.members, size)));
       Fail(found, status, answer);
       return status;
     }
@@ -61,25 +75,33 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
   if (found == rounds_.end()) {
     found = rounds_.emplace(std::string(key), Round()).first;
     found->second.size = size;
+    found->second.members = contribution.members;
   }
   Round& round = found->second;
   round.bytes += contribution.value.size();
   bytes_ += contribution.value.size();
   ++waiting_of_[contribution.waiter.session];
   const absl::Time deadline = std::min(round.deadline, contribution.deadline);
-  round.contributions.emplace(rank, std::move(contribution));
+  const Contribution& given =
+      round.contributions.emplace(rank, std::move(contribution)).first->second;
   SetDeadline(found, deadline);
-  if (round.contributions.size() < static_cast<size_t>(size)) return absl::OkStatus();
+  if (!given.waits_in.empty()) stuck_[round.InJob(rank)].emplace_back(found, &given);
+  if (round.contributions.size() < static_cast<size_t>(size)) {
+    if (!given.waits_in.empty() && !CycleOf(round.InJob(rank)).empty()) {
+      look_for_cycles_at_ = std::min(look_for_cycles_at_, given.came + Store::kCycleGrace);
+    }
+    return absl::OkStatus();
+  }
 
   Round complete = Take(found);
   GatherResult result;
   result.revision = next_revision();
   result.values.reserve(complete.contributions.size());
-  for (auto& [ignored, given] : complete.contributions) {
-    result.values.push_back(std::move(given.value));
+  for (auto& [ignored, member] : complete.contributions) {
+    result.values.push_back(std::move(member.value));
   }
-  for (const auto& [ignored, given] : complete.contributions) {
-    answer(given.waiter, absl::OkStatus(), result);
+  for (const auto& [ignored, member] : complete.contributions) {
+    answer(member.waiter, absl::OkStatus(), result);
   }
   return absl::OkStatus();
 }
@@ -90,7 +112,7 @@ void GatherTable::FailRoundsOf(Session session, absl::FunctionRef<absl::Status(i
     const auto next = std::next(it);
     for (const auto& [rank, given] : it->second.contributions) {
       if (given.waiter.session != session) continue;
-      Fail(it, cause(rank), answer);
+      Fail(it, cause(it->second.InJob(rank)), answer);
       break;
     }
     it = next;
@@ -104,29 +126,124 @@ void GatherTable::Withdraw(Session session, absl::string_view key, int rank,
   const auto given = round->second.contributions.find(rank);
   if (given == round->second.contributions.end()) return;
   if (given->second.waiter.session != session) return;
-  Fail(round, absl::AbortedError(absl::StrCat("rank ", rank, " withdrew: ", reason)), answer);
+  Fail(round,
+       absl::AbortedError(absl::StrCat("rank ", round->second.InJob(rank), " withdrew: ", reason)),
+       answer);
 }
 
 void GatherTable::Expire(absl::Time now, Answer answer) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto round = rounds_.find(deadlines_.begin()->second);
-    std::vector<int> missing;
-    for (int rank = 0; rank < round->second.size; ++rank) {
-      if (round->second.contributions.count(rank) == 0) missing.push_back(rank);
-    }
+    const Round& late = round->second;
+    const std::string of =
+        late.members.empty() ? absl::StrCat(late.size) : WaitsFor(late.members, late.size);
     Fail(round,
-         absl::DeadlineExceededError(absl::StrCat(
-             DescribeRanks(missing), " of ", round->second.size, DidNotComeToGather(round->first))),
+         absl::DeadlineExceededError(absl::StrCat(DescribeRanks(Missing(late)), " of ", of,
+                                                  DidNotComeToGather(round->first))),
          answer);
   }
+  if (now >= look_for_cycles_at_) FailCycles(now, answer);
 }
 
 absl::Time GatherTable::NextDeadline() const {
-  return deadlines_.empty() ? absl::InfiniteFuture() : deadlines_.begin()->first;
+  return deadlines_.empty() ? look_for_cycles_at_
+                            : std::min(look_for_cycles_at_, deadlines_.begin()->first);
+}
+
+// --- who waits for whom
+
+std::vector<int> GatherTable::Missing(const Round& round) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < round.size; ++rank) {
+    if (round.contributions.count(rank) == 0) missing.push_back(round.InJob(rank));
+  }
+  std::sort(missing.begin(), missing.end());
+  return missing;
+}
+
+const std::pair<GatherTable::Rounds::iterator, const GatherTable::Contribution*>*
+GatherTable::StuckIn(int rank) const {
+  const auto found = stuck_.find(rank);
+  return found == stuck_.end() || found->second.size() != 1 ? nullptr : &found->second[0];
+}
+
+// Each rank waits for all that are missing where it is, so one that leads back is enough. Depth
+// first; what led nowhere once leads nowhere again.
+std::vector<GatherTable::Wait> GatherTable::CycleOf(int rank) const {
+  // All in one round, which is how it nearly always is: nobody waits elsewhere.
+  if (rounds_.size() < 2) return {};
+  struct Step {
+    Wait wait;
+    std::vector<int> for_whom;
+    size_t next = 0;
+  };
+  std::vector<Step> path;
+  std::set<int> seen;
+  const auto enter = [&](int at) {
+    const auto* stuck = StuckIn(at);
+    if (stuck == nullptr || !seen.insert(at).second) return;
+    path.push_back({{at, stuck->first, stuck->second}, Missing(stuck->first->second)});
+  };
+  enter(rank);
+  while (!path.empty()) {
+    Step& step = path.back();
+    if (step.next == step.for_whom.size()) {
+      path.pop_back();
+      continue;
+    }
+    const int next = step.for_whom[step.next++];
+    if (next != rank) {
+      enter(next);
+      continue;
+    }
+    std::vector<Wait> cycle;
+    cycle.reserve(path.size());
+    for (const Step& found : path) cycle.push_back(found.wait);
+    return cycle;
+  }
+  return {};
+}
+
+void GatherTable::FailCycles(absl::Time now, Answer answer) {
+  look_for_cycles_at_ = absl::InfiniteFuture();
+  std::vector<int> ranks;
+  for (const auto& [rank, ignored] : stuck_) ranks.push_back(rank);
+  for (const int rank : ranks) {
+    const std::vector<Wait> cycle = CycleOf(rank);
+    if (cycle.empty()) continue;
+    absl::Time since = absl::InfinitePast();
+    std::vector<int> members;
+    std::vector<std::string> waits;
+    std::set<std::string> keys;
+    for (size_t i = 0; i < cycle.size(); ++i) {
+      since = std::max(since, cycle[i].contribution->came);
+      members.push_back(cycle[i].rank);
+      waits.push_back(absl::StrCat("rank ", cycle[i].rank, " in ", cycle[i].contribution->waits_in,
+                                   " for rank ", cycle[(i + 1) % cycle.size()].rank));
+      keys.insert(cycle[i].round->first);
+    }
+    if (since + Store::kCycleGrace > now) {
+      look_for_cycles_at_ = std::min(look_for_cycles_at_, since + Store::kCycleGrace);
+      continue;
+    }
+    std::sort(members.begin(), members.end());
+    const absl::Status status = absl::FailedPreconditionError(
+        absl::StrCat(DescribeRanks(members), " wait for each other: ", absl::StrJoin(waits, ", "),
+                     "; make the same groups in the same order on every rank"));
+    for (const std::string& key : keys) Fail(rounds_.find(key), status, answer);
+  }
 }
 
 GatherTable::Round GatherTable::Take(Rounds::iterator round) {
   SetDeadline(round, absl::InfiniteFuture());
+  for (const auto& [rank, given] : round->second.contributions) {
+    if (given.waits_in.empty()) continue;
+    const auto stuck = stuck_.find(round->second.InJob(rank));
+    auto& in = stuck->second;
+    in.erase(
+        std::find_if(in.begin(), in.end(), [&](const auto& one) { return one.first == round; }));
+    if (in.empty()) stuck_.erase(stuck);
+  }
   Round taken = std::move(round->second);
   rounds_.erase(round);
   bytes_ -= taken.bytes;

@@ -40,6 +40,9 @@ class GatherTable {
     int size = 0;
     std::string value;
     absl::Time deadline;
+    std::vector<int> members;  // as Gathering has it
+    std::string waits_in;
+    absl::Time came = absl::InfinitePast();
   };
 
   // Of the values of one round together and of all that wait; rounds that wait at once, and
@@ -58,14 +61,15 @@ class GatherTable {
   absl::Status Join(absl::string_view key, Contribution contribution,
                     absl::FunctionRef<Revision()> next_revision, Answer answer);
 
-  // Fails every round that `session` takes part in.
+  // Fails every round that `session` takes part in. `rank`: of the job, as far as is known.
   void FailRoundsOf(Session session, absl::FunctionRef<absl::Status(int rank)> cause,
                     Answer answer);
 
   void Withdraw(Session session, absl::string_view key, int rank, absl::string_view reason,
                 Answer answer);
 
-  // Fails the rounds whose earliest deadline has passed.
+  // Fails the rounds whose earliest deadline has passed, and those of ranks that have waited for
+  // each other for Store::kCycleGrace.
   void Expire(absl::Time now, Answer answer);
 
   absl::Time NextDeadline() const;
@@ -76,14 +80,32 @@ class GatherTable {
     int size = 0;
     size_t bytes = 0;
     absl::Time deadline = absl::InfiniteFuture();
+    std::vector<int> members;
     std::map<int, Contribution> contributions;
+
+    int InJob(int rank) const { return members.empty() ? rank : members[rank]; }
   };
   using Rounds = std::map<std::string, Round, std::less<>>;
+
+  // One rank of a cycle: what it waits in, and for whom, who is the next one's `rank`.
+  struct Wait {
+    int rank = 0;  // of the job
+    Rounds::iterator round;
+    const Contribution* contribution = nullptr;
+  };
 
   // Takes the round out of the table, so that the key is free before anybody is answered.
   Round Take(Rounds::iterator round);
   void Fail(Rounds::iterator round, const absl::Status& status, Answer answer);
   void SetDeadline(Rounds::iterator round, absl::Time deadline);
+  // Of ranks of the job: those that the round's members are without the ones that came.
+  static std::vector<int> Missing(const Round& round);
+  // The only gather that `rank` waits in and can come to no other one before; null when there is
+  // none, or several: then it has several threads.
+  const std::pair<Rounds::iterator, const Contribution*>* StuckIn(int rank) const;
+  // Ranks that wait for each other, beginning with `rank`; empty when it is in no cycle.
+  std::vector<Wait> CycleOf(int rank) const;
+  void FailCycles(absl::Time now, Answer answer);
 
   // ResourceExhausted with the limit, what was seen and what to do.
   absl::Status CheckLimits(absl::string_view key, const Contribution& contribution,
@@ -94,6 +116,9 @@ class GatherTable {
   size_t bytes_ = 0;                      // of all rounds
   std::map<Session, size_t> waiting_of_;  // contributions; none of 0
   std::set<std::pair<absl::Time, std::string>> deadlines_;
+  // Contributions with waits_in, by the rank of the job.
+  std::map<int, std::vector<std::pair<Rounds::iterator, const Contribution*>>> stuck_;
+  absl::Time look_for_cycles_at_ = absl::InfiniteFuture();
 };
 
 }  // namespace muster::store_internal

@@ -35,8 +35,10 @@ inline constexpr int kAcceptsAtOnce = 64;
 // whose session has ended.
 inline constexpr size_t kConnectionsPerRank = 2;
 inline constexpr size_t kMoreConnections = 16;
-// Of a frame from a client: the longest key and value, and the fields around them.
-inline constexpr size_t kMaxRequestBytes = Store::kMaxKeyBytes + Store::kMaxValueBytes + 256;
+// Of a frame from a client: the longest key and value, the most members of a gather and what one
+// waits in, and the fields around them.
+inline constexpr size_t kMaxRequestBytes = Store::kMaxKeyBytes + Store::kMaxValueBytes +
+                                           Store::kMaxMembers * 4 + Store::kMaxWaitsInBytes + 256;
 // Of a frame from the server, which the client trusts more: a snapshot of a full store.
 inline constexpr size_t kMaxResponseBytes = size_t{512} << 20;
 // What may wait for a client that does not read before its connection ends: more than one such

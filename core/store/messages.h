@@ -2,6 +2,7 @@
 #ifndef MUSTER_CORE_STORE_MESSAGES_H_
 #define MUSTER_CORE_STORE_MESSAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct Request {
   int32_t rank = 0;
   int32_t size = 0;
   absl::Duration timeout = absl::InfiniteDuration();  // kGather: from when the server gets it
+  std::vector<int32_t> members;                       // kGather, as Gathering has it
+  std::string waits_in;                               // kGather
 };
 
 struct Response {
@@ -57,6 +60,9 @@ struct Response {
 absl::Status CheckKey(absl::string_view key);
 absl::Status CheckValue(absl::string_view value);
 absl::Status CheckPrefix(absl::string_view prefix);
+absl::Status CheckMembers(size_t members);
+// All that is checked of a kGather of the session of `rank`.
+absl::Status CheckGather(const Request& request, int rank, int world_size);
 
 }  // namespace muster::store_internal
 

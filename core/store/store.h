@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -54,6 +55,18 @@ struct GatherResult {
   std::vector<std::string> values;  // values[r] is what rank r gave
 };
 
+// Who is to come to a gather.
+struct Gathering {
+  int rank = 0;  // whose value this is
+  int size = 1;  // values of 0..size-1 are waited for
+  // Which rank of the job each of these is, all different; empty: the one of its own number. What a
+  // gather says of ranks, it says of those of the job.
+  std::vector<int> members;
+  // Not empty: this rank comes to no other gather before this one has ended, and what it waits in,
+  // as messages name it ("'train'"). Ranks that wait for each other are found by it.
+  std::string waits_in;
+};
+
 // Answers and watch batches of one session arrive in the order in which the server produced them,
 // whatever the request: who sees rank 1's session end has seen everything that rank 1 caused
 // before.
@@ -70,6 +83,12 @@ class Store {
   static constexpr size_t kMaxValueBytes = 1 << 20;
   // What the others get to read of the reason that Withdraw or Leave gives; the rest is cut off.
   static constexpr size_t kMaxReasonBytes = 4096;
+  // Of a gather, and of what one says that it waits in.
+  static constexpr size_t kMaxMembers = 1 << 16;
+  static constexpr size_t kMaxWaitsInBytes = 1024;
+  // How long ranks must have waited for each other before they are told: a program of several
+  // threads may be about to come from another one.
+  static constexpr absl::Duration kCycleGrace = absl::Milliseconds(500);
 
   template <class T>
   using Callback = absl::AnyInvocable<void(absl::StatusOr<T>)>;
@@ -106,13 +125,21 @@ class Store {
 
   // Waits until every rank 0..size-1 has called Gather on `key` and gives all their values to each:
   // one request a rank, one answer. It is one event: when a contributor's session ends, its
-  // deadline passes or a rank contributes with another size, the whole round fails, on every
-  // waiting rank with the same error, which names the rank ("ranks 2, 3 did not come"; "rank 1 was
-  // lost"). The key is free for the next round at once, after success and after failure. A second
-  // contribution of one rank while its first waits: AlreadyExists for the second ("duplicate rank
-  // 1: host a pid 7 and host a pid 9"), the first goes on.
-  virtual void Gather(absl::string_view key, int rank, int size, absl::string_view value,
-                      absl::Time deadline, Callback<GatherResult> done) = 0;
+  // deadline passes or a rank contributes with another size or other members, the whole round
+  // fails, on every waiting rank with the same error, which names the rank ("ranks 2, 3 did not
+  // come"; "rank 1 was lost"). The key is free for the next round at once, after success and after
+  // failure. A second contribution of one rank while its first waits: AlreadyExists for the second
+  // ("duplicate rank 1: host a pid 7 and host a pid 9"), the first goes on.
+  //
+  // Ranks that wait for each other in gathers with `waits_in` (rank 0 in "a" for rank 1, which is
+  // in "b" and waits for rank 0) are told so kCycleGrace later: these rounds fail with
+  // FailedPrecondition, which says who waits for whom in what.
+  virtual void GatherAmong(absl::string_view key, const Gathering& among, absl::string_view value,
+                           absl::Time deadline, Callback<GatherResult> done) = 0;
+  void Gather(absl::string_view key, int rank, int size, absl::string_view value,
+              absl::Time deadline, Callback<GatherResult> done) {
+    GatherAmong(key, Gathering{rank, size, {}, ""}, value, deadline, std::move(done));
+  }
 
   // Takes back this session's contribution to `key`, when it still waits: the round fails on every
   // waiting rank, this one included, with Aborted "rank 1 withdrew: <reason>". Nothing happens when

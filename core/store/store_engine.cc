@@ -395,14 +395,7 @@ void StoreEngine::Watch(Session& session, const Request& request) {
 }
 
 void StoreEngine::Gather(SessionId id, Session& session, const Request& request, absl::Time now) {
-  absl::Status status = CheckKey(request.key);
-  if (status.ok()) status = CheckValue(request.value);
-  if (status.ok() && (request.size < 1 || request.size > options_.world_size || request.rank < 0 ||
-                      request.rank >= request.size)) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("gather \"", request.key, "\": rank ", request.rank, " of ", request.size,
-                     ": sizes are 1 to ", options_.world_size, ", ranks 0 to size - 1"));
-  }
+  absl::Status status = CheckGather(request, session.record.rank, options_.world_size);
   if (status.ok()) {
     GatherTable::Contribution contribution;
     contribution.waiter = {id, request.id};
@@ -411,6 +404,9 @@ void StoreEngine::Gather(SessionId id, Session& session, const Request& request,
     contribution.size = request.size;
     contribution.value = request.value;
     contribution.deadline = now + request.timeout;
+    contribution.members.assign(request.members.begin(), request.members.end());
+    contribution.waits_in = request.waits_in.substr(0, Store::kMaxWaitsInBytes);
+    contribution.came = now;
     status = gathers_.Join(
         request.key, std::move(contribution), [this] { return keys_.Advance(); },
         [this](const GatherTable::Waiter& waiter, const absl::Status& result_status,

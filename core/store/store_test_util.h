@@ -190,6 +190,15 @@ inline PromisedOr<GatherResult> StartGather(Store& store, absl::string_view key,
   return answer;
 }
 
+inline PromisedOr<GatherResult> StartGatherAmong(Store& store, absl::string_view key,
+                                                 const Gathering& among,
+                                                 absl::string_view value = "",
+                                                 absl::Time deadline = Soon()) {
+  PromisedOr<GatherResult> answer;
+  store.GatherAmong(key, among, value, deadline, answer.Callback());
+  return answer;
+}
+
 }  // namespace muster::store_testing
 
 #endif  // MUSTER_CORE_STORE_STORE_TEST_UTIL_H_

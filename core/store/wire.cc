@@ -206,6 +206,9 @@ struct Encoder {
     writer.I32(request.rank);
     writer.I32(request.size);
     writer.Duration(request.timeout);
+    writer.U32(static_cast<uint32_t>(request.members.size()));
+    for (const int32_t member : request.members) writer.I32(member);
+    writer.Text(request.waits_in);
     return std::move(writer).Frame();
   }
   std::string operator()(const Response& response) const {
@@ -251,6 +254,10 @@ Request TakeRequest(Reader& reader) {
   request.rank = reader.I32();
   request.size = reader.I32();
   request.timeout = reader.Duration();
+  const uint32_t members = reader.Count(sizeof(int32_t));
+  request.members.reserve(members);
+  for (uint32_t i = 0; i < members && reader.ok(); ++i) request.members.push_back(reader.I32());
+  request.waits_in = reader.Text();
   return request;
 }
 

@@ -25,7 +25,7 @@
 
 namespace muster::store_internal {
 
-inline constexpr uint32_t kWireVersion = 2;  // 1 had no seals
+inline constexpr uint32_t kWireVersion = 3;  // 1 had no seals, 2 no members of a gather
 inline constexpr size_t kNonceBytes = 32;
 
 struct Hello {

@@ -22,6 +22,8 @@ std::vector<Message> OneOfEach() {
   request.rank = -2;
   request.size = 7;
   request.timeout = absl::Milliseconds(1500);
+  request.members = {5, -1, 0};
+  request.waits_in = "'train'";
 
   Response answer;
   answer.id = 9;
@@ -74,6 +76,8 @@ TEST(WireTest, EveryMessageComesBackAsItWas) {
   EXPECT_EQ(decoded.lifetime, Lifetime::kSession);
   EXPECT_EQ(decoded.rank, -2);
   EXPECT_EQ(decoded.timeout, absl::Milliseconds(1500));
+  EXPECT_EQ(decoded.members, (std::vector<int32_t>{5, -1, 0}));
+  EXPECT_EQ(decoded.waits_in, "'train'");
   const auto open = DecodeBody(BodyOf(EncodeFrame(OneOfEach()[2])));
   EXPECT_EQ(std::get<Open>(*open).heartbeat_timeout, absl::InfiniteDuration());
   EXPECT_EQ(std::get<Open>(*open).session.incarnation, 0xfedcba9876543210u);

@@ -55,6 +55,17 @@ TEST_F(LifecycleSnippets, AnotherIdentityWaitsForItsName) {
   EXPECT_EQ((*two)->id(), "train/2");
 }
 
+TEST_F(LifecycleSnippets, MembersAreRanksOfTheJob) {
+  const int rank = pool.rank();
+  muster::GroupSpec pair;
+  pair.name = "pair";
+  pair.members = {rank % 2, rank % 2 + 2};  // ranks 0 and 2, and beside them ranks 1 and 3
+  pair.backend = "reference";
+  // This job has one rank.
+  EXPECT_THAT(std::string(pool.Acquire(pair).status().message()),
+              HasSubstr("has rank 2 in a job of 1 ranks"));
+}
+
 TEST_F(LifecycleSnippets, OnlyTheLastHolderCloses) {
   absl::StatusOr<muster::GroupLease> mine = pool.Acquire(spec);
   absl::StatusOr<muster::GroupLease> yours = pool.Acquire(spec);

@@ -150,8 +150,8 @@ void Attempt::Die() {
 
 void Attempt::Gather(const std::string& key, const std::string& value, absl::Time deadline,
                      const char* name, GatherInput input) {
-  host_->client().Gather(
-      key, life_.rank, world_->scenario.size, value, deadline,
+  host_->client().GatherAmong(
+      key, {life_.rank, world_->scenario.size, {}, ""}, value, deadline,
       [weak = weak_from_this(), this, name, input](absl::StatusOr<GatherResult> result) {
         if (weak.expired()) return;
         Later([name, input, result = std::move(result)](Attempt& self) {
