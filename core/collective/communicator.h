@@ -168,7 +168,8 @@ class Communicator {
   virtual absl::Status Transfer(absl::Span<const PeerTransfer> transfers,
                                 const OperationOptions& options);
 
-  // From here to Deregister: for backends that have them; GroupPool does not offer them yet.
+  // From here to Deregister: for backends that have them; GroupPool does not use them yet. (A group
+  // that is split from another one is connected anew, so that neither fails with the other.)
   //
   // A communicator over the ranks that give the same `color`, ordered by `key`, then by rank; null
   // where `color` is negative. Collective.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "muster/core/collective/arguments.h"
+#include "muster/core/group/group_lease.h"
 #include "muster/core/group/group_runtime.h"
 #include "muster/core/platform/fork_guard.h"
 
@@ -25,9 +26,11 @@ absl::Status EmptyLease(absl::string_view operation) {
 
 }  // namespace
 
-Group::Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout)
+Group::Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout,
+             GroupSplitter* splitter)
     : runtime_(std::move(runtime)),
       operation_timeout_(operation_timeout),
+      splitter_(splitter),
       made_in_(ForkGeneration()) {}
 
 Group::~Group() = default;
@@ -202,6 +205,11 @@ Work Group::ReduceScatterAsync(ConstBuffer in, Buffer out, ReduceOp op) {
       "reduce_scatter",
       [&](const ArgumentCheck& check) { return check.ReduceScatter(in, out, op); },
       [=](Communicator& c, const OperationOptions& o) { return c.ReduceScatter(in, out, op, o); });
+}
+
+absl::StatusOr<GroupLease> Group::Split(int color, int key, SourceLocation where) {
+  if (absl::Status owner = CheckOwner("split"); !owner.ok()) return owner;
+  return splitter_->Split(color, key, where);
 }
 
 Work Group::BarrierAsync() {

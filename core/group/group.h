@@ -20,6 +20,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -28,22 +29,34 @@
 #include "muster/core/collective/reduce_op.h"
 #include "muster/core/collective/work.h"
 #include "muster/core/lifecycle/state.h"
+#include "muster/core/platform/source_location.h"
 
 namespace muster {
 
+class GroupLease;
 class GroupRuntime;  // what runs the group's life; internal
+
+// Who makes the groups that one is split into: its lease's pool. Internal.
+class GroupSplitter {
+ public:
+  virtual absl::StatusOr<GroupLease> Split(int color, int key, SourceLocation where) = 0;
+
+ protected:
+  ~GroupSplitter() = default;
+};
 
 class Group {
  public:
   // `runtime` null: an empty lease's group, whose operations all say so.
-  Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout);
+  Group(std::shared_ptr<GroupRuntime> runtime, absl::Duration operation_timeout,
+        GroupSplitter* splitter = nullptr);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // Of an empty lease's, -1, 0, "" and so on, and destroyed. Of the parent's in a forked child too,
   // but for the first three.
-  int rank() const;
+  int rank() const;  // in this group: pool.rank() is the one in the job, which messages speak of
   int size() const;
   const std::string& name() const;  // "train"
   int64_t generation() const;       // 1, 2, ...
@@ -83,6 +96,26 @@ class Group {
   Work ReduceScatterAsync(ConstBuffer in, Buffer out, ReduceOp op);
   Work BarrierAsync();
 
+  // Divides the group: the ranks that give one `color` are a new group, a child, in the order of
+  // `key`, and of their ranks here where keys are equal. Every rank of this group calls it, as
+  // often as the others; one with a negative color gets an empty lease. Blocks until the child is
+  // ready.
+  //
+  // A child is a group like another, of this one's backend and this lease's timeouts, under a name
+  // of its own ("train:split1.color0"). It is connected anew and so lives by itself: it fails when
+  // one of its ranks does and not when its parent does, and the other way round. It ends with its
+  // last lease on any rank, and keeps its parent from being closed here before (see
+  // GroupLease::CloseWithChildren). Two Splits give two groups, whatever the colors.
+  //
+  // At most setup_timeout for the agreement and the child's set-up together. Errors, after which
+  // this group is as it was: DeadlineExceeded naming the ranks that did not call it;
+  // FailedPrecondition while another thread of this rank is in one, on the control thread, and
+  // when ranks wait for each other (see GroupPool::Acquire); those of Acquire for the child, on its
+  // ranks alone. And why this group is not usable any more, when it is not.
+  static constexpr int kNoColor = -1;
+  absl::StatusOr<GroupLease> Split(int color, int key,
+                                   SourceLocation where = SourceLocation::Current());
+
  private:
   bool owned() const;  // neither empty nor the parent's
   absl::Status CheckOwner(absl::string_view operation) const;
@@ -93,6 +126,7 @@ class Group {
 
   std::shared_ptr<GroupRuntime> runtime_;
   absl::Duration operation_timeout_;
+  GroupSplitter* splitter_;
   uint64_t made_in_;  // ForkGeneration
 };
 

@@ -98,11 +98,17 @@ void GroupLease::Release() {
   }
 }
 
-absl::Status GroupLease::Close() { return CloseWithin(std::nullopt); }
+absl::Status GroupLease::Close() { return CloseWithin(std::nullopt, false); }
 
-absl::Status GroupLease::Close(absl::Duration timeout) { return CloseWithin(timeout); }
+absl::Status GroupLease::Close(absl::Duration timeout) { return CloseWithin(timeout, false); }
 
-absl::Status GroupLease::CloseWithin(std::optional<absl::Duration> timeout) {
+absl::Status GroupLease::CloseWithChildren() { return CloseWithin(std::nullopt, true); }
+
+absl::Status GroupLease::CloseWithChildren(absl::Duration timeout) {
+  return CloseWithin(timeout, true);
+}
+
+absl::Status GroupLease::CloseWithin(std::optional<absl::Duration> timeout, bool with_children) {
   if (forked()) {
     return absl::FailedPreconditionError(
         "Close in a forked child: the group belongs to the process that made it");
@@ -112,7 +118,9 @@ absl::Status GroupLease::CloseWithin(std::optional<absl::Duration> timeout) {
     return absl::FailedPreconditionError(
         "Close: this lease is empty (it was released, or moved from)");
   }
-  return record->core().CloseByHolder(*record, timeout.value_or(record->close_timeout()));
+  const absl::Duration within = timeout.value_or(record->close_timeout());
+  return with_children ? record->core().CloseWithChildren(*record, within)
+                       : record->core().CloseByHolder(*record, within);
 }
 
 void GroupLease::Abort(const absl::Status& cause) {

@@ -53,8 +53,17 @@ class [[nodiscard]] GroupLease {
   // Work has `timeout` to finish on every rank, and then the backend at least the spec's
   // close_timeout to end in good order. What takes longer becomes an abort, which ends within
   // another close_timeout + cause_window, and a second more where residue is left.
+  //
+  // FailedPrecondition, too, while groups that were split from this one live on this rank: it names
+  // them. (Those of other ranks live on: nothing of theirs ends with it.)
   absl::Status Close();  // with the spec's close_timeout
   absl::Status Close(absl::Duration timeout);
+
+  // Closes the groups that were split from it on this rank first, and those split from these,
+  // whoever holds them, as Close would; then this one. Each stage has `timeout`. The first error of
+  // all.
+  absl::Status CloseWithChildren();  // with the spec's close_timeout
+  absl::Status CloseWithChildren(absl::Duration timeout);
 
   // Aborts the group, here and (by news) everywhere, with `cause` (not OK). Any thread, any time.
   // Returns when this rank holds nothing any more, at most close_timeout + cause_window of the spec
@@ -78,7 +87,7 @@ class [[nodiscard]] GroupLease {
   // Without the lock, in a forked child: nobody writes to it there.
   std::shared_ptr<LeaseRecord>& ParentsRecord() const;
   void LeaveSlot() noexcept;
-  absl::Status CloseWithin(std::optional<absl::Duration> timeout);
+  absl::Status CloseWithin(std::optional<absl::Duration> timeout, bool with_children);
 
   std::unique_ptr<Slot> slot_ = std::make_unique<Slot>();
 };

@@ -91,8 +91,9 @@ class GroupPool {
   //                       and who asked for what
   //   NotFound            the backend is not linked in: those that are
   //   FailedPrecondition  a group of this name with another identity is held, here or elsewhere:
-  //                       holders and what differs; the pool is closed; called in a forked child or
-  //                       on the control thread
+  //                       holders and what differs; ranks wait for each other in different groups:
+  //                       who for whom, in what; the pool is closed; called in a forked child or on
+  //                       the control thread
   //   DeadlineExceeded    ranks that did not come, by number
   //   else                the cause of the failed set-up, the same on every rank; nothing is left
   //                       of it and a new attempt works at once

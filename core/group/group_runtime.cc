@@ -316,6 +316,7 @@ void GroupRuntime::Do(action::Enter& action) {
         });
     gate_.Open();
   }
+  if (action.to == GroupState::kDraining) LeaveSplit();
   if (IsTerminal(action.to)) LetGo();
   {
     absl::MutexLock lock(&mutex_);
@@ -327,6 +328,7 @@ void GroupRuntime::Do(action::Enter& action) {
 
 void GroupRuntime::Do(action::CauseResolved& action) {
   gate_.Refuse(action.cause, /*replace=*/true);
+  LeaveSplit();  // not before: the others have this cause by now, or this rank has it alone
   std::vector<GivenUp> waiting;
   {
     absl::MutexLock lock(&mutex_);

@@ -34,6 +34,7 @@
 #include "muster/core/group/operation_watch.h"
 #include "muster/core/group/store_news.h"
 #include "muster/core/lifecycle/group_protocol.h"
+#include "muster/core/lifecycle/split.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/observe/observer.h"
 #include "muster/core/platform/cancellation.h"
@@ -101,6 +102,14 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // (on the control thread).
   void Propose(const std::string& wanted, std::function<void(const absl::Status&)> refused);
 
+  // Gathers what the ranks say of a Split. `done` runs on the control thread, and never when the
+  // executor has been detached. It ends with an error as soon as the group is not ready.
+  void AgreeOnSplit(std::string value, std::string waits_in, absl::Time deadline,
+                    Store::Callback<GatherResult> done);
+  std::string split_key() const { return SplitKey(scope_, generation()); }
+  // What `operation` answers now that the group is not usable; waits for the cause of its abort.
+  absl::Status WhyNot(absl::string_view operation) const;
+
   // Nobody holds the group here any more, or its last operation has ended: a proposal to replace it
   // may be waiting for that.
   void OnHeldNoMore();
@@ -167,6 +176,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   std::string AskHolders();
   void AnswerHolders(const std::string& holders);
   void LetGo();
+  void LeaveSplit();
   // Those operations that wait behind one that does not return.
   void FinishQueued(const absl::Status& cause) ABSL_LOCKS_EXCLUDED(queue_mutex_);
   // After whatever may have been the last to come back from a backend that was given up: lets the
@@ -220,6 +230,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   bool release_started_ = false;
   absl::Duration residue_within_;  // how long the backend had
   bool left_behind_ = false;
+  bool splitting_ = false;  // the ranks agree on a Split
   Cancellation connect_cancellation_;
   std::unique_ptr<GroupConnectStore> connect_store_;
   std::shared_ptr<GroupRuntime> self_;  // while the group is not terminal

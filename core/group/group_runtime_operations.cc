@@ -72,6 +72,38 @@ absl::Status GroupRuntime::WaitCause() const {
   return cause_;
 }
 
+absl::Status GroupRuntime::WhyNot(absl::string_view operation) const {
+  return Labelled(operation, state() == GroupState::kAborting ? WaitCause() : gate_.status());
+}
+
+void GroupRuntime::AgreeOnSplit(std::string value, std::string waits_in, absl::Time deadline,
+                                Store::Callback<GatherResult> done) {
+  options_.executor->Post([self = shared_from_this(), value = std::move(value),
+                           waits_in = std::move(waits_in), deadline,
+                           done = std::move(done)]() mutable {
+    if (self->protocol_.state() != GroupState::kReady) {
+      return done(absl::FailedPreconditionError("the group is not ready"));
+    }
+    self->splitting_ = true;
+    self->GatherMembers(self->split_key(), value, std::move(waits_in), deadline,
+                        [self, done = std::move(done)](absl::StatusOr<GatherResult> r) mutable {
+                          self->splitting_ = false;
+                          done(std::move(r));
+                        });
+  });
+}
+
+// After whatever is on its way to the store: the peers are to learn why first.
+void GroupRuntime::LeaveSplit() {
+  if (!splitting_) return;
+  options_.executor->Post([self = shared_from_this()] {
+    // A pool that ends waits for its groups and then lets go of the store.
+    if (!self->splitting_ || IsTerminal(self->protocol_.state())) return;
+    self->options_.store->Withdraw(self->split_key(), self->options_.rank,
+                                   self->gate_.status().message());
+  });
+}
+
 absl::Status GroupRuntime::Run(Operation operation, absl::Duration timeout) {
   if (options_.executor->RunsHere()) {  // where the cause of its failure would come from
     return absl::FailedPreconditionError(

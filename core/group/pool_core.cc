@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <numeric>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/introduce.h"
-#include "muster/core/platform/describe_ranks.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/platform/monotonic_clock.h"
 
@@ -22,9 +19,16 @@ LeaseRecord::LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRu
     : core_(std::move(core)),
       runtime_(std::move(runtime)),
       id_(id),
-      close_timeout_(spec.close_timeout),
+      spec_(spec),
       exceptions_at_birth_(std::uncaught_exceptions()),
-      group_(runtime_, spec.operation_timeout) {}
+      group_(runtime_, spec.operation_timeout, this) {}
+
+absl::StatusOr<GroupLease> LeaseRecord::Split(int color, int key, SourceLocation where) {
+  // Copies: another thread may end the lease meanwhile.
+  const std::shared_ptr<PoolCore> core = core_;
+  const GroupSpec spec = spec_;
+  return core->Split(runtime_, spec, color, key, where);
+}
 
 bool LeaseRecord::unwinding() const { return std::uncaught_exceptions() > exceptions_at_birth_; }
 
@@ -84,15 +88,23 @@ NamedGroup PoolCore::Look(const GroupSpec& spec) const {
   group.id = entry.runtime->id();
   group.state = entry.runtime->state();
   group.voting = entry.voting || entry.ending;
-  group.holders = JoinHolders(Leases(entry.holders));
+  group.holders = JoinHolders(Holding(entry.holders));
   group.difference = spec.DifferenceFrom(entry.runtime->spec());
   return group;
+}
+
+std::vector<PoolCore::Holder> PoolCore::Holding(const std::vector<Holder>& holders) {
+  std::vector<Holder> holding;
+  for (const Holder& holder : holders) {
+    if (!holder.waits && !holder.ended()) holding.push_back(holder);
+  }
+  return holding;
 }
 
 std::vector<PoolCore::Holder> PoolCore::Leases(const std::vector<Holder>& holders) {
   std::vector<Holder> leases;
   for (const Holder& holder : holders) {
-    if (!holder.waits) leases.push_back(holder);
+    if (!holder.waits && holder.child == nullptr) leases.push_back(holder);
   }
   return leases;
 }
@@ -112,38 +124,6 @@ std::string PoolCore::Holders() const {
     }
   }
   return absl::StrJoin(all, ", ");
-}
-
-absl::StatusOr<GroupSpec> PoolCore::ForThisJob(const GroupSpec& spec) const {
-  if (spec.members.empty()) return spec;
-  const std::string group = absl::StrCat("GroupSpec.members of '", spec.name, "' (",
-                                         absl::StrJoin(spec.members, ", "), ")");
-  for (const int member : spec.members) {
-    if (member < world_.size) continue;
-    return absl::InvalidArgumentError(absl::StrCat(group, " has rank ", member, " in a job of ",
-                                                   world_.size, " ranks: ranks are 0 to ",
-                                                   world_.size - 1));
-  }
-  if (!absl::c_linear_search(spec.members, world_.rank)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(group, " has no rank ", world_.rank, ": only its members acquire a group"));
-  }
-  GroupSpec same = spec;
-  std::vector<int> all(world_.size);
-  std::iota(all.begin(), all.end(), 0);
-  if (same.members == all) same.members.clear();
-  return same;
-}
-
-std::string PoolCore::WaitsIn(const GroupSpec& spec) {
-  const std::thread::id here = std::this_thread::get_id();
-  if (!maker_.has_value()) maker_ = here;
-  several_makers_ |= *maker_ != here;
-  if (several_makers_) return "";
-  if (spec.members.empty()) return absl::StrCat("'", spec.name, "'");
-  std::vector<int> members = spec.members;
-  std::sort(members.begin(), members.end());
-  return absl::StrCat("'", spec.name, "' of ", DescribeRanks(members));
 }
 
 absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocation where) {
@@ -201,15 +181,8 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocat
           if (!introduction.has_value()) break;
           Entry& entry = entries_[spec.name];
           former = std::move(entry.runtime);
-          entry = Entry();
-          entry.runtime = NewRuntime(spec, *std::exchange(introduction, std::nullopt), deadline);
-          entry.created_at = where.ToString();
-          waits = next_lease_++;
-          entry.holders.push_back({waits, entry.created_at, /*waits=*/true});
-          // Under the lock: a close of the pool finds it started, or does not find it.
-          entry.runtime->Start();
-          made = entry.runtime;
-          ++version_;
+          made = MakeEntry(entry, spec, *std::exchange(introduction, std::nullopt), deadline, where,
+                           &waits);
           break;
         }
       }
@@ -221,6 +194,20 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocat
       return status;
     }
   }
+}
+
+std::shared_ptr<GroupRuntime> PoolCore::MakeEntry(Entry& entry, const GroupSpec& spec,
+                                                  Introduction introduction, absl::Time setup_by,
+                                                  SourceLocation where, uint64_t* waits) {
+  entry = Entry();
+  entry.runtime = NewRuntime(spec, std::move(introduction), setup_by);
+  entry.created_at = where.ToString();
+  *waits = next_lease_++;
+  entry.holders.push_back({*waits, entry.created_at, /*waits=*/true, /*child=*/nullptr});
+  // Under the lock: a close of the pool finds it started, or does not find it.
+  entry.runtime->Start();
+  ++version_;
+  return entry.runtime;
 }
 
 absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
@@ -294,7 +281,7 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, Introd
   options.rank = world_.rank;
   options.size = world_.size;
   if (!spec.members.empty()) {
-    const auto self = absl::c_find(spec.members, world_.rank);
+    const auto self = std::find(spec.members.begin(), spec.members.end(), world_.rank);
     options.rank = static_cast<int>(self - spec.members.begin());
     options.size = static_cast<int>(spec.members.size());
   }
@@ -313,6 +300,7 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, Introd
     absl::MutexLock lock(&self->mutex_);
     auto it = self->entries_.find(name);
     if (it == self->entries_.end()) return in_flight();
+    ForgetEndedChildren(it->second);
     std::string holders = JoinHolders(it->second.holders);
     if (holders.empty()) holders = in_flight();
     it->second.voting = holders.empty();
@@ -325,11 +313,8 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, Introd
     auto it = self->entries_.find(name);
     if (it != self->entries_.end()) it->second.voting = false;
   };
-  options.changed = [core = weak_from_this()] {
-    if (auto self = core.lock()) {
-      absl::MutexLock lock(&self->mutex_);
-      ++self->version_;
-    }
+  options.changed = [core = weak_from_this(), name = spec.name] {
+    if (auto self = core.lock()) self->OnChanged(name);
   };
   options.left_behind = [core = weak_from_this()](LiveGroup left) {
     auto self = core.lock();
@@ -351,7 +336,7 @@ std::shared_ptr<const LiveGroup> PoolCore::LeaveBehind(LiveGroup left) {
 
 GroupLease PoolCore::AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where) {
   const uint64_t id = next_lease_++;
-  entry.holders.push_back({id, where.ToString()});
+  entry.holders.push_back({id, where.ToString(), /*waits=*/false, /*child=*/nullptr});
   return GroupLease(std::make_unique<LeaseRecord>(shared_from_this(), entry.runtime, id, spec));
 }
 
@@ -363,26 +348,29 @@ std::shared_ptr<GroupRuntime> PoolCore::RemoveHolder(const LeaseRecord& lease) {
                                [&](const Holder& h) { return h.id == lease.id(); });
     if (holder == entry.holders.end()) return nullptr;
     entry.holders.erase(holder);
+    ForgetEndedChildren(entry);
     return entry.holders.empty() ? entry.runtime : nullptr;
   }
   return nullptr;
 }
 
 void PoolCore::HandOutNoMore(const GroupRuntime& runtime) {
-  for (auto& [name, entry] : entries_) {
-    if (entry.runtime.get() == &runtime) entry.ending = true;
-  }
+  if (Entry* entry = EntryOf(runtime); entry != nullptr) entry->ending = true;
 }
 
 void PoolCore::Release(LeaseRecord& lease) {
   std::shared_ptr<GroupRuntime> last;
+  bool closes = false;
   {
     absl::MutexLock lock(&mutex_);
     last = RemoveHolder(lease);
-    if (last != nullptr && options_.close_idle_groups) HandOutNoMore(*last);
+    if (Entry* entry = last == nullptr ? nullptr : EntryOf(*last); entry != nullptr) {
+      closes = ClosesIdle(*entry);
+      entry->ending |= closes;
+    }
   }
   if (last != nullptr) last->OnHeldNoMore();
-  if (last == nullptr || !options_.close_idle_groups) return;
+  if (!closes) return;
   last->BeginClose(lease.close_timeout());
   if (executor_->RunsHere()) return;
   if (absl::Status status = last->WaitTerminal(); !status.ok()) {
@@ -396,17 +384,15 @@ absl::Status PoolCore::CloseByHolder(LeaseRecord& lease, absl::Duration timeout)
   }
   {
     absl::MutexLock lock(&mutex_);
-    for (const auto& [name, entry] : entries_) {
-      if (entry.runtime.get() != &lease.runtime()) continue;
-      std::vector<Holder> others;
-      for (const Holder& holder : entry.holders) {
-        if (holder.id != lease.id()) others.push_back(holder);
-      }
-      if (!others.empty()) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("Close of ", lease.runtime().id(), ": it is held by ", JoinHolders(others),
-                         " too; only the last holder closes, so use Release"));
-      }
+    if (absl::Status last = CheckLastHolder(lease); !last.ok()) return last;
+    const std::vector<std::string> children = DescribeChildren(lease.runtime());
+    if (!children.empty()) {
+      const bool one = children.size() == 1;
+      return absl::FailedPreconditionError(
+          absl::StrCat("Close of ", lease.runtime().id(), ": its ", one ? "child " : "children ",
+                       absl::StrJoin(children, ", "),
+                       one ? " is alive; close it first, or use CloseWithChildren"
+                           : " are alive; close them first, or use CloseWithChildren"));
     }
     RemoveHolder(lease);
     HandOutNoMore(lease.runtime());
@@ -438,6 +424,7 @@ std::vector<LiveGroup> PoolCore::LiveGroups() const {
     for (const Holder& holder : Leases(entry.holders)) group.held_at.push_back(holder.where);
     group.holders = static_cast<int>(group.held_at.size());
     group.created_at = entry.created_at;
+    if (entry.parent != nullptr) group.parent = entry.parent->id();
     groups.push_back(std::move(group));
   }
   return groups;

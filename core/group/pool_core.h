@@ -18,6 +18,7 @@
 #include "muster/core/group/group_runtime.h"
 #include "muster/core/group/job_connection.h"
 #include "muster/core/lifecycle/pool_decision.h"
+#include "muster/core/lifecycle/split.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/observe/observer.h"
 
@@ -26,7 +27,7 @@ namespace muster {
 class PoolCore;
 
 // The pool's side of a lease.
-class LeaseRecord {
+class LeaseRecord final : private GroupSplitter {
  public:
   LeaseRecord(std::shared_ptr<PoolCore> core, std::shared_ptr<GroupRuntime> runtime, uint64_t id,
               const GroupSpec& spec);
@@ -36,15 +37,17 @@ class LeaseRecord {
   std::shared_ptr<GroupRuntime> shared_runtime() const { return runtime_; }
   uint64_t id() const { return id_; }
   Group& group() { return group_; }
-  absl::Duration close_timeout() const { return close_timeout_; }
+  absl::Duration close_timeout() const { return spec_.close_timeout; }
   // Whether an exception is in flight that was not when the lease was made.
   bool unwinding() const;
 
  private:
+  absl::StatusOr<GroupLease> Split(int color, int key, SourceLocation where) override;
+
   const std::shared_ptr<PoolCore> core_;
   const std::shared_ptr<GroupRuntime> runtime_;
   const uint64_t id_;
-  const absl::Duration close_timeout_;
+  const GroupSpec spec_;
   const int exceptions_at_birth_;
   Group group_;
 };
@@ -76,6 +79,10 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   // --- leases, which know that a forked child is none of theirs
   void Release(LeaseRecord& lease);
   absl::Status CloseByHolder(LeaseRecord& lease, absl::Duration timeout);
+  absl::Status CloseWithChildren(LeaseRecord& lease, absl::Duration timeout);
+  // `spec`: of the lease that `parent` is split by.
+  absl::StatusOr<GroupLease> Split(std::shared_ptr<GroupRuntime> parent, const GroupSpec& spec,
+                                   int color, int key, SourceLocation where);
   void AbortByHolder(LeaseRecord& lease, const absl::Status& cause);
 
   const World& world() const { return world_; }
@@ -91,13 +98,19 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
     // Waits for the set-up. It holds the group like every other, so that the group is not taken
     // away between its set-up and its first use, but has no lease yet.
     bool waits = false;
+    // Not a lease, but a group that was split from this one: it holds it while it lives.
+    std::shared_ptr<GroupRuntime> child;
+
+    bool ended() const { return child != nullptr && IsTerminal(child->state()); }
   };
   struct Entry {
     std::shared_ptr<GroupRuntime> runtime;
     std::string created_at;
     std::vector<Holder> holders;
-    bool voting = false;  // on its replacement, without a holder here
-    bool ending = false;  // closed here, though it may not know that yet
+    bool voting = false;                   // on its replacement, without a holder here
+    bool ending = false;                   // closed here, though it may not know that yet
+    std::shared_ptr<GroupRuntime> parent;  // that it was split from
+    bool splitting = false;                // a thread is in its Split
   };
 
   // What the peers learn of a caller's abort: who left, and why. Never OK.
@@ -107,22 +120,50 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
 
   // `spec` with members that this job has, and this rank among them; none where they are all.
   absl::StatusOr<GroupSpec> ForThisJob(const GroupSpec& spec) const;
+  // Whether this thread is the only one so far that makes groups.
+  bool MakesAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What messages say that this thread waits in while the ranks of `spec` meet; "" where other
   // threads of this rank make groups, too.
   std::string WaitsIn(const GroupSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   NamedGroup Look(const GroupSpec& spec) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   GroupLease AddHolder(Entry& entry, const GroupSpec& spec, SourceLocation where)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those with a lease, of all that hold it.
+  Entry* EntryOf(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nobody could acquire a child again: its name is the pool's own.
+  bool ClosesIdle(const Entry& entry) const {
+    return options_.close_idle_groups || entry.parent != nullptr;
+  }
+  // Those that hold it now, of all that do or wait to; and those of them with a lease.
+  static std::vector<Holder> Holding(const std::vector<Holder>& holders);
   static std::vector<Holder> Leases(const std::vector<Holder>& holders);
   // Forgets the holder; gives its runtime when it was the last one.
   std::shared_ptr<GroupRuntime> RemoveHolder(const LeaseRecord& lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckLastHolder(const LeaseRecord& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddChild(Entry& parent, const std::string& name, std::shared_ptr<GroupRuntime> child)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void ForgetEndedChildren(Entry& entry);
+  // Its descendants, each with who holds it.
+  std::vector<std::string> DescribeChildren(const GroupRuntime& runtime)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Groups that were split from it and live, and those split from these, the youngest first.
+  std::vector<std::shared_ptr<GroupRuntime>> DescendantsOf(const GroupRuntime& runtime)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A state of the group `name` has.
+  void OnChanged(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::vector<SplitChoice>> GatherChoices(
+      const std::shared_ptr<GroupRuntime>& parent, const SplitChoice& own, std::string waits_in,
+      absl::Duration timeout, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
   static std::string JoinHolders(const std::vector<Holder>& holders);
   // Asks backends and the list of residue: not under a lock.
   Introduction IntroduceSelf(const GroupSpec& spec) ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<GroupRuntime> NewRuntime(const GroupSpec& spec, Introduction introduction,
                                            absl::Time setup_by)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes it the entry's, started; `waits` is the holder that waits for it.
+  std::shared_ptr<GroupRuntime> MakeEntry(Entry& entry, const GroupSpec& spec,
+                                          Introduction introduction, absl::Time setup_by,
+                                          SourceLocation where, uint64_t* waits)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const LiveGroup> LeaveBehind(LiveGroup left) ABSL_LOCKS_EXCLUDED(mutex_);
   // Under the lock when it begins to close: an Acquire waits for the end instead of getting it.

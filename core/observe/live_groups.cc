@@ -20,6 +20,7 @@ void AbortAllAtExit() { LivePools::Global().AbortAll(); }
 std::string LiveGroup::ToString() const {
   std::string text = generation == 0 ? name : absl::StrCat(name, "/", generation);
   absl::StrAppend(&text, ", ", Name(state), ", ", holders, holders == 1 ? " holder" : " holders");
+  if (!parent.empty()) absl::StrAppend(&text, ", split from ", parent);
   if (!created_at.empty()) absl::StrAppend(&text, ", created at ", created_at);
   if (!residue.empty()) absl::StrAppend(&text, ", residue: ", residue);
   return text;

@@ -33,6 +33,7 @@ struct LiveGroup {
   std::vector<std::string> held_at;  // where each was acquired: "trainer.cc:88"
   std::string created_at;            // where the group was: "train_test.cc:31"
   std::string residue;               // what a backend did not give back; "" normally
+  std::string parent;                // that it was split from: "train/1"; "" normally
 
   std::string ToString() const;  // "train/1, ready, 1 holder, created at train_test.cc:31"
 };

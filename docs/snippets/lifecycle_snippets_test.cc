@@ -66,6 +66,17 @@ TEST_F(LifecycleSnippets, MembersAreRanksOfTheJob) {
               HasSubstr("has rank 2 in a job of 1 ranks"));
 }
 
+TEST_F(LifecycleSnippets, AParentOutlivesItsChildren) {
+  absl::StatusOr<muster::GroupLease> parent = pool.Acquire(spec);
+  ASSERT_TRUE(parent.ok()) << parent.status();
+  absl::StatusOr<muster::GroupLease> child = (*parent)->Split(/*color=*/0, /*key=*/0);
+  ASSERT_TRUE(child.ok()) << child.status();
+  EXPECT_EQ((*child)->id(), "train:split1.color0/1");
+
+  EXPECT_TRUE(absl::IsFailedPrecondition(parent->Close()));  // names the child
+  EXPECT_TRUE(parent->CloseWithChildren().ok());
+}
+
 TEST_F(LifecycleSnippets, OnlyTheLastHolderCloses) {
   absl::StatusOr<muster::GroupLease> mine = pool.Acquire(spec);
   absl::StatusOr<muster::GroupLease> yours = pool.Acquire(spec);
