@@ -199,24 +199,26 @@ TEST_F(GroupSplitTest, ARankThatNeverSplitsIsNamedAndTheGroupGoesOn) {
 }
 
 // Starts a split on rank 0 alone.
-std::thread SplitOnRankZero(GroupLease& parent, absl::Status* result) {
-  return std::thread([&parent, result] { *result = parent->Split(0, 0).status(); });
+std::thread SplitOnRankZero(GroupLease& parent, absl::StatusOr<GroupLease>* result) {
+  return std::thread([&parent, result] { *result = parent->Split(0, 0); });
 }
 
 TEST_F(GroupSplitTest, ASplitEndsAtOnceWithTheCauseOfItsGroup) {
-  absl::Status result;
-  std::thread rank0 = SplitOnRankZero(*parents_[0], &result);
+  absl::StatusOr<GroupLease> child;
+  std::thread rank0 = SplitOnRankZero(*parents_[0], &child);
   parents_[3]->Abort(absl::InternalError("boom"));
   rank0.join();
+  const absl::Status& result = child.status();
   EXPECT_EQ(result.code(), absl::StatusCode::kInternal) << result;
   EXPECT_THAT(Message(result), HasSubstr("split of train/1: rank 3 left: \"boom\""));
 }
 
 TEST_F(GroupSplitTest, ASplitEndsAtOnceWhenAPeerClosesTheGroup) {
-  absl::Status result;
-  std::thread rank0 = SplitOnRankZero(*parents_[0], &result);
+  absl::StatusOr<GroupLease> child;
+  std::thread rank0 = SplitOnRankZero(*parents_[0], &child);
   EXPECT_TRUE(parents_[3]->Close().ok());
   rank0.join();
+  const absl::Status& result = child.status();
   EXPECT_EQ(result.code(), absl::StatusCode::kFailedPrecondition) << result;
   EXPECT_THAT(Message(result), HasSubstr("rank 3 closed after #0"));
 }
@@ -266,11 +268,11 @@ TEST_F(GroupSplitTest, MisuseIsRefusedAtOnce) {
 }
 
 TEST_F(GroupSplitTest, TwoThreadsOfARankDoNotSplitAGroupAtOnce) {
-  absl::Status first;
-  absl::Status second;
+  absl::StatusOr<GroupLease> first;  // kept: a child ends with its first lease that does
+  absl::StatusOr<GroupLease> second;
   std::thread rank0 = SplitOnRankZero(*parents_[0], &first);
   std::thread again = SplitOnRankZero(*parents_[0], &second);
-  Leases others(kRanks);  // a child ends with its first lease that does
+  Leases others(kRanks);
   job_.OnEachRank([&](int rank) {
     if (rank == 0) return;
     others[rank] = (*parents_[rank])->Split(0, 0);
@@ -281,8 +283,8 @@ TEST_F(GroupSplitTest, TwoThreadsOfARankDoNotSplitAGroupAtOnce) {
   parents_[1]->Abort(absl::InternalError("enough"));
   rank0.join();
   again.join();
-  EXPECT_TRUE(first.ok() != second.ok()) << first << "; " << second;
-  const std::string refused = Message(first.ok() ? second : first);
+  EXPECT_TRUE(first.ok() != second.ok()) << first.status() << "; " << second.status();
+  const std::string refused = Message(first.ok() ? second.status() : first.status());
   EXPECT_TRUE(absl::StrContains(refused, "while another thread is in one") ||
               absl::StrContains(refused, "enough"))
       << refused;
