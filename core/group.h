@@ -10,5 +10,6 @@
 #include "muster/core/group/group_pool.h"           // IWYU pragma: export
 #include "muster/core/group/group_spec.h"           // IWYU pragma: export
 #include "muster/core/group/shutdown_on_signals.h"  // IWYU pragma: export
+#include "muster/core/platform/cancellation.h"      // IWYU pragma: export
 
 #endif  // MUSTER_CORE_GROUP_H_

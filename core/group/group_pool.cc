@@ -51,8 +51,9 @@ class GroupPoolImpl final : public GroupPool {
   void Abort(const absl::Status& cause) override { core_->AbortByOwner(cause); }
 
  private:
-  absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, SourceLocation where) override {
-    return core_->Acquire(spec, where);
+  absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, Cancellation* cancellation,
+                                       SourceLocation where) override {
+    return core_->Acquire(spec, cancellation, where);
   }
 
   void End() {

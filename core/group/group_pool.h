@@ -25,6 +25,7 @@
 #include "muster/core/group/group_spec.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/observe/observer.h"
+#include "muster/core/platform/cancellation.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/platform/source_location.h"
 #include "muster/core/rendezvous/world.h"
@@ -99,7 +100,16 @@ class GroupPool {
   //                       of it and a new attempt works at once
   absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec,
                                      SourceLocation where = SourceLocation::Current()) {
-    return AcquireAt(spec, where);
+    return AcquireAt(spec, nullptr, where);
+  }
+  // The same, which another thread may end by `cancellation.Cancel(cause)`, at any step of it: then
+  // it returns that code, with the cause in its words, within the bounds above. What it has begun
+  // is undone, and the peers learn `rank 1 left: "<cause>"`. A cancellation that comes once the
+  // group is ready changes nothing: the lease is good, and may be given back. Cancel may be called
+  // on the control thread; `cancellation` outlives the call.
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& spec, Cancellation& cancellation,
+                                     SourceLocation where = SourceLocation::Current()) {
+    return AcquireAt(spec, &cancellation, where);
   }
 
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
@@ -122,7 +132,8 @@ class GroupPool {
   virtual void Abort(const absl::Status& cause) = 0;
 
  private:
-  virtual absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, SourceLocation where) = 0;
+  virtual absl::StatusOr<GroupLease> AcquireAt(const GroupSpec& spec, Cancellation* cancellation,
+                                               SourceLocation where) = 0;
 };
 
 }  // namespace muster

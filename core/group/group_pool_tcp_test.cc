@@ -1,15 +1,21 @@
 // A pool joins its job over the network: by a launcher's store, or by the one that rank 0 serves.
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <thread>  // NOLINT(build/c++11): ranks are threads here
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/group/fake_backend.h"
 #include "muster/core/group/group_pool.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/observed_thread.h"
+#include "muster/core/platform/read_file.h"
 #include "muster/core/platform/timeout_scale.h"
 #include "muster/core/store/tcp_store_server.h"
 
@@ -60,6 +66,7 @@ class GroupPoolTcpTest : public ::testing::Test {
 
   struct TwoRanks {
     std::string address;
+    std::vector<std::string> error_files{2};
     std::vector<std::unique_ptr<GroupPool>> pools{2};
     std::vector<GroupLease> leases{2};
   };
@@ -72,6 +79,7 @@ class GroupPoolTcpTest : public ::testing::Test {
       ranks.emplace_back([&, rank] {
         World world = RankOf(static_cast<int>(rank), 2, job.address);
         if (rank == 0) world.serve_address = job.address;
+        world.error_file = job.error_files[rank];
         auto pool = GroupPool::Create(world, options_);
         ASSERT_TRUE(pool.ok()) << pool.status();
         job.pools[rank] = *std::move(pool);
@@ -204,6 +212,38 @@ TEST_F(GroupPoolTcpTest, AStoreThatIsNotThereIsNamedAfterTheTimeout) {
   const absl::Status status = GroupPool::Create(RankOf(0, 2, "127.0.0.1:1"), options_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+}
+
+// Of the launcher's reader: torchrun takes the file with the earliest time for the root cause.
+TEST_F(GroupPoolTcpTest, TheRankWhoseOwnErrorTheCauseIsTellsTorchrunAndNoOther) {
+  TwoRanks job;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    job.error_files[rank] = absl::StrCat(::testing::TempDir(), "/error", rank, ".json");
+    unlink(job.error_files[rank].c_str());
+  }
+  ASSERT_NO_FATAL_FAILURE(Start(job));
+  float value = 1;
+  std::thread zero([&] {
+    EXPECT_THAT(std::string(job.leases[0]->AllReduce(Buffer::Of(value), ReduceOp::kSum).message()),
+                HasSubstr("label 17 out of range"));
+  });
+  job.leases[1].Abort(absl::DataLossError("label 17 out of range"));
+  const absl::StatusOr<std::string> written = ReadFile(job.error_files[1]);
+  zero.join();
+  ASSERT_TRUE(written.ok()) << written.status() << ": when the abort has returned it is there";
+  EXPECT_THAT(*written,
+              HasSubstr(R"("message":"group default/1: rank 1 left: \"label 17 out of range\"")"));
+  EXPECT_NE(access(job.error_files[0].c_str(), F_OK), 0) << "rank 0 was only told";
+  job.pools[1].reset();  // rank 0 leaves last
+}
+
+TEST_F(GroupPoolTcpTest, AnErrorFileThatCannotBeWrittenChangesNothing) {
+  TwoRanks job;
+  job.error_files[1] = "/dev/null/error.json";
+  ASSERT_NO_FATAL_FAILURE(Start(job));
+  job.leases[1].Abort(absl::DataLossError("label 17 out of range"));
+  EXPECT_EQ(job.leases[1]->status().message(), "rank 1 left: \"label 17 out of range\"");
+  job.pools[1].reset();
 }
 
 }  // namespace

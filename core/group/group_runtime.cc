@@ -4,8 +4,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "muster/core/fault/fault.h"
+#include "muster/core/observe/error_file.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
@@ -23,6 +26,17 @@ GroupProtocol::Options ProtocolOptions(const GroupRuntime::Options& options) {
   protocol.close_timeout = options.spec.close_timeout;
   protocol.cause_window = options.spec.cause_window;
   return protocol;
+}
+
+void TellTorchrun(const std::string& error_file, const std::string& group,
+                  const absl::Status& cause) {
+  if (error_file.empty()) return;
+  const absl::Status written =
+      WriteErrorFile(error_file, absl::StrCat("group ", group, ": ", cause.message()), absl::Now());
+  if (!written.ok()) {
+    LOG(ERROR) << "the cause that ended group " << group
+               << " is not in TORCHELASTIC_ERROR_FILE: " << written.message();
+  }
 }
 
 }  // namespace
@@ -84,6 +98,15 @@ void GroupRuntime::BeginClose(absl::Duration timeout) {
 void GroupRuntime::BeginAbort(const absl::Status& cause, absl::Duration bound) {
   Step([cause, bound](GroupProtocol& protocol, absl::Time now) {
     return protocol.Fail(now, cause, Certainty::kCause, bound);
+  });
+}
+
+void GroupRuntime::BeginAbortOfSetUp(const absl::Status& cause) {
+  Step([cause](GroupProtocol& protocol, absl::Time now) {
+    const GroupState state = protocol.state();
+    return state == GroupState::kRendezvous || state == GroupState::kConnecting
+               ? protocol.Fail(now, cause, Certainty::kCause)
+               : Actions();
   });
 }
 
@@ -327,6 +350,8 @@ void GroupRuntime::Do(action::Enter& action) {
 }
 
 void GroupRuntime::Do(action::CauseResolved& action) {
+  // Before anybody has the cause: whoever waits for it may end the process.
+  if (action.own) TellTorchrun(options_.error_file, protocol_.id(), action.cause);
   gate_.Refuse(action.cause, /*replace=*/true);
   LeaveSplit();  // not before: the others have this cause by now, or this rank has it alone
   std::vector<GivenUp> waiting;

@@ -30,6 +30,7 @@
 #include "muster/core/group/connect_store.h"
 #include "muster/core/group/group_spec.h"
 #include "muster/core/group/helper_thread.h"
+#include "muster/core/group/operation_census.h"
 #include "muster/core/group/operation_gate.h"
 #include "muster/core/group/operation_watch.h"
 #include "muster/core/group/store_news.h"
@@ -62,6 +63,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
     std::shared_ptr<StoreNews> news;
     BackendRegistry* backends = nullptr;
     Observer* observer = nullptr;  // may be null
+    std::string error_file;        // for this rank's own error; "": none
     // All on the control thread. The answer to a proposal to replace the group: who holds it here,
     // "" for nobody; the group must not be handed out then until the vote has ended. `in_flight`
     // tells of the operations that are under way, "" for none: it is asked once nobody holds the
@@ -92,6 +94,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void BeginClose(absl::Duration timeout);
   // `bound`: of the abort, where the spec's close_timeout is longer.
   void BeginAbort(const absl::Status& cause, absl::Duration bound = absl::InfiniteDuration());
+  // Nothing where the set-up has ended.
+  void BeginAbortOfSetUp(const absl::Status& cause);
   // Whoever closes has no more time: it becomes an abort, within `bound`.
   void Hurry(absl::Duration bound);
   // Returns when the group is terminal, which every Begin... above brings about within its bound:
@@ -139,6 +143,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   void OnRecord(Revision revision, const GroupRecord& record) override;
   void OnSession(const SessionRecord& session) override;
   void OnStoreLost(const absl::Status& why) override;
+  void OnAsked(absl::string_view group, Revision revision) override;
 
   // Posts a step of the protocol to the control thread.
   void Step(absl::AnyInvocable<Actions(GroupProtocol&, absl::Time)> step);
@@ -188,6 +193,12 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
                       absl::Duration timeout);
   // On the control thread: the backend has not returned from it.
   void OnLate(absl::string_view label, absl::Duration timeout);
+  // On the control thread: `then` gets, within kCensus, who has not entered that collective; "" for
+  // one that is none, and where that cannot be found out.
+  void AskWhoIsMissing(absl::string_view label, std::function<void(std::string)> then);
+  std::string WhoIsMissing(
+      const std::string& label);  // of an operation's thread, for which it waits
+  OperationCensus& Census();
   absl::Status WaitCause() const;
   absl::Status Labelled(absl::string_view label, const absl::Status& status) const;
   // Gives the queue an operation that the gate has let in; when it cannot, the ticket is not used
@@ -195,7 +206,6 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   absl::Status Enqueue(Operation& operation, const OperationGate::Ticket& ticket,
                        absl::Duration timeout, const std::shared_ptr<WorkState>& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex_);
-  // Of one that cannot be run: the group fails, and the cause is to be its result.
   // Of a call of the backend; Internal for an exception that it lets out.
   absl::Status CatchAll(absl::FunctionRef<absl::Status()> call) const;
   // What the backend said, of the ranks that it connects, said of ranks of the job.
@@ -203,6 +213,7 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   // What the others read of a failure that this rank found. A cause is its fault; a suspicion is
   // only what it saw, and who reads it may be the one that it names.
   absl::Status OfThisRank(const absl::Status& why) const;
+  // One that cannot be run: the group fails, and the cause is to be its result.
   void GiveUp(const OperationGate::Ticket& ticket, absl::Status why);
   // Now, or once the cause is known: waits for nothing.
   void FinishWithCause(std::string label, std::shared_ptr<WorkState> work)
@@ -217,7 +228,8 @@ class GroupRuntime : public std::enable_shared_from_this<GroupRuntime>,
   const Options options_;
   const std::string scope_;  // of the store's keys
   OperationGate gate_;
-  std::shared_ptr<OperationWatch> watch_;  // since it is ready
+  std::shared_ptr<OperationWatch> watch_;    // since it is ready
+  std::shared_ptr<OperationCensus> census_;  // since somebody asked; the control thread's
 
   // The control thread's alone.
   GroupProtocol protocol_;

@@ -241,6 +241,7 @@ void GroupRuntime::LetGo() {
   refused_.clear();
   for (auto& helper : helpers_) helper.thread.Join();
   if (connect_store_ != nullptr) connect_store_->Detach();
+  if (census_ != nullptr) census_->Stop();
   self_.reset();
 }
 

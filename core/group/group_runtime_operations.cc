@@ -1,4 +1,5 @@
 // GroupRuntime's operations: on the caller's thread, or on the group's own.
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <string>
@@ -8,9 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/group_runtime.h"
@@ -19,6 +22,19 @@
 
 namespace muster {
 namespace {
+
+// For the answers about a late operation, beyond its timeout.
+absl::Duration CensusWindow(const GroupSpec& spec) {
+  return std::min(spec.cause_window, absl::Seconds(1));
+}
+
+// 41 of "all_reduce #41"; 0 of "send".
+int64_t NumberIn(absl::string_view label) {
+  const size_t at = label.rfind('#');
+  int64_t number = 0;
+  if (at == absl::string_view::npos || !absl::SimpleAtoi(label.substr(at + 1), &number)) return 0;
+  return number;
+}
 
 absl::Status DidNotFinish(absl::string_view label, const GroupRuntime& group,
                           absl::Duration timeout, absl::string_view why) {
@@ -179,7 +195,8 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
   if (failed) {
     absl::Status why = status;
     if (absl::IsDeadlineExceeded(status)) {
-      why = DidNotFinish(ticket.label, *this, timeout, status.message());
+      why = DidNotFinish(ticket.label, *this, timeout,
+                         absl::StrCat(status.message(), WhoIsMissing(ticket.label)));
     } else {
       // InvalidArgument is said of what was found before anything moved, and leaves the group
       // alone; this was not, and does not.
@@ -198,15 +215,84 @@ absl::Status GroupRuntime::RunOne(Operation& operation, const OperationGate::Tic
 }
 
 void GroupRuntime::OnLate(absl::string_view label, absl::Duration timeout) {
-  // In any other state it is one that an abort is about to wake.
-  if (protocol_.state() != GroupState::kReady && protocol_.state() != GroupState::kDraining) return;
-  Execute(protocol_.Fail(
-      options_.executor->Now(),
-      DidNotFinish(
-          label, *this, timeout,
-          absl::StrCat("the backend \"", backend(), "\" has not returned, ",
-                       absl::FormatDuration(options_.spec.cause_window), " after its deadline")),
-      Certainty::kCause));
+  AskWhoIsMissing(label, [self = shared_from_this(), label = std::string(label),
+                          timeout](const std::string& missing) {
+    // In any other state it is one that an abort is about to wake.
+    const GroupState state = self->protocol_.state();
+    if (state != GroupState::kReady && state != GroupState::kDraining) return;
+    self->Execute(self->protocol_.Fail(
+        self->options_.executor->Now(),
+        DidNotFinish(label, *self, timeout,
+                     absl::StrCat("the backend \"", self->backend(), "\" has not returned, ",
+                                  absl::FormatDuration(self->options_.spec.cause_window),
+                                  " after its deadline", missing)),
+        Certainty::kCause));
+  });
+}
+
+void GroupRuntime::OnAsked(absl::string_view group, Revision revision) {
+  if (protocol_.generation() == 0 || IsTerminal(protocol_.state()) ||
+      group != absl::StrCat(scope_, "/", protocol_.generation())) {
+    return;
+  }
+  Census().OnAsked(revision);
+}
+
+OperationCensus& GroupRuntime::Census() {
+  if (census_ == nullptr) {
+    OperationCensus::Options options;
+    options.store = options_.store;
+    options.group = absl::StrCat(scope_, "/", protocol_.generation());
+    options.among = {options_.rank, options_.size, options_.spec.members, ""};
+    options.window = CensusWindow(options_.spec);
+    options.now = [executor = options_.executor] { return executor->Now(); };
+    options.place = [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      return self == nullptr ? OperationPlace()
+                             : OperationPlace{self->gate_.issued(), self->gate_.Inside()};
+    };
+    census_ = std::make_shared<OperationCensus>(std::move(options));
+  }
+  return *census_;
+}
+
+void GroupRuntime::AskWhoIsMissing(absl::string_view label, std::function<void(std::string)> then) {
+  const int64_t number = NumberIn(label);
+  const GroupState state = protocol_.state();
+  if (number == 0 || (state != GroupState::kReady && state != GroupState::kDraining)) {
+    return then("");
+  }
+  const auto once = std::make_shared<std::function<void(std::string)>>(std::move(then));
+  const auto answer = [once](const std::string& missing) {
+    if (const auto first = std::exchange(*once, nullptr); first != nullptr) first(missing);
+  };
+  Census().Ask([answer, number, members = options_.spec.members](
+                   absl::StatusOr<std::vector<OperationPlace>> places) {
+    answer(absl::StrCat("; ", places.ok() ? WhoHasNotEntered(number, *places, members)
+                                          : absl::StrCat("who has not entered it is not known: ",
+                                                         places.status().message())));
+  });
+  // The store has the window for its answer; this is for one that does not keep it.
+  options_.executor->PostAt(options_.executor->Now() + CensusWindow(options_.spec) * 1.5,
+                            [answer] { answer(""); });
+}
+
+std::string GroupRuntime::WhoIsMissing(const std::string& label) {
+  struct Asked {
+    absl::Notification answered;
+    std::string missing;
+  };
+  auto asked = std::make_shared<Asked>();
+  options_.executor->Post([self = shared_from_this(), label, asked] {
+    self->AskWhoIsMissing(label, [asked](std::string missing) {
+      asked->missing = std::move(missing);
+      asked->answered.Notify();
+    });
+  });
+  // Without an end the executor's, which drops what comes later.
+  return asked->answered.WaitForNotificationWithTimeout(CensusWindow(options_.spec) * 2)
+             ? asked->missing
+             : "";
 }
 
 absl::Status GroupRuntime::Enqueue(Operation& operation, const OperationGate::Ticket& ticket,

@@ -126,7 +126,15 @@ std::string PoolCore::Holders() const {
   return absl::StrJoin(all, ", ");
 }
 
-absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocation where) {
+absl::Status PoolCore::CheckGoesOn(const GroupSpec& spec, const Cancellation* cancellation) const {
+  const absl::Status cause = cancellation == nullptr ? absl::OkStatus() : cancellation->status();
+  if (cause.ok()) return cause;
+  return absl::Status(cause.code(), absl::StrCat("Acquire of '", spec.name, "' on rank ",
+                                                 world_.rank, " was cancelled: ", cause.message()));
+}
+
+absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, Cancellation* cancellation,
+                                             SourceLocation where) {
   if (forked()) {
     return absl::FailedPreconditionError(
         "Acquire in a forked child: the pool belongs to the process that made it; make the pool "
@@ -140,6 +148,13 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocat
   // What is waited for ends by itself: a set-up, a close or a vote of this name. One deadline for
   // all of it, and for the set-up after it.
   const absl::Time deadline = MonotonicNow() + spec.setup_timeout;
+  Cancellation::Registration wakes;
+  if (cancellation != nullptr) {
+    wakes = cancellation->OnCancel([this](const absl::Status&) {
+      absl::MutexLock lock(&mutex_);
+      ++version_;
+    });
+  }
   std::optional<Introduction> introduction;  // made without the lock, then decided again
   while (true) {
     std::shared_ptr<GroupRuntime> former;  // ends without the lock: its backend may take its time
@@ -152,6 +167,7 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocat
       if (!open()) {
         return absl::FailedPreconditionError("Acquire on a pool that was closed: make a new pool");
       }
+      if (absl::Status goes_on = CheckGoesOn(spec, cancellation); !goes_on.ok()) return goes_on;
       const NamedGroup group = Look(spec);
       const AcquireDecision decision = DecideAcquire(group);
       switch (decision.kind) {
@@ -187,10 +203,11 @@ absl::StatusOr<GroupLease> PoolCore::Acquire(const GroupSpec& asked, SourceLocat
         }
       }
     }
-    if (made != nullptr) return AwaitReady(made, spec, waits);
+    if (made != nullptr) return AwaitReady(made, spec, waits, cancellation);
     if (to_replace == nullptr) {
       introduction = IntroduceSelf(spec);
-    } else if (absl::Status status = Propose(to_replace, difference, deadline); !status.ok()) {
+    } else if (absl::Status status = Propose(to_replace, spec, difference, deadline, cancellation);
+               !status.ok()) {
       return status;
     }
   }
@@ -211,8 +228,16 @@ std::shared_ptr<GroupRuntime> PoolCore::MakeEntry(Entry& entry, const GroupSpec&
 }
 
 absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
-                                                const GroupSpec& spec, uint64_t id) {
+                                                const GroupSpec& spec, uint64_t id,
+                                                Cancellation* cancellation) {
+  Cancellation::Registration cancels;
+  if (cancellation != nullptr) {
+    cancels = cancellation->OnCancel([this, &runtime](const absl::Status& cause) {
+      runtime->BeginAbortOfSetUp(WeLeave(cause));
+    });
+  }
   absl::Status ready = runtime->WaitReady();
+  cancels.Reset();
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(spec.name);
   const bool ours = it != entries_.end() && it->second.runtime == runtime;
@@ -232,8 +257,9 @@ absl::StatusOr<GroupLease> PoolCore::AwaitReady(const std::shared_ptr<GroupRunti
   return GroupLease(std::make_unique<LeaseRecord>(shared_from_this(), runtime, id, spec));
 }
 
-absl::Status PoolCore::Propose(const std::shared_ptr<GroupRuntime>& runtime,
-                               const std::string& wanted, absl::Time deadline) {
+absl::Status PoolCore::Propose(const std::shared_ptr<GroupRuntime>& runtime, const GroupSpec& spec,
+                               const std::string& wanted, absl::Time deadline,
+                               const Cancellation* cancellation) {
   struct Refusal {
     absl::Status why;
   };
@@ -252,6 +278,8 @@ absl::Status PoolCore::Propose(const std::shared_ptr<GroupRuntime>& runtime,
   };
   uint64_t seen = version_;
   while (!settled()) {
+    // The vote goes on, as others may have asked for it, too.
+    if (absl::Status goes_on = CheckGoesOn(spec, cancellation); !goes_on.ok()) return goes_on;
     const auto moved = [this, seen]()
                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return version_ != seen; };
     if (!mutex_.AwaitWithTimeout(absl::Condition(&moved), deadline - MonotonicNow())) {
@@ -293,6 +321,7 @@ std::shared_ptr<GroupRuntime> PoolCore::NewRuntime(const GroupSpec& spec, Introd
   options.news = news_;
   options.backends = &backends_;
   options.observer = this;
+  options.error_file = world_.error_file;
   options.ask_holders = [core = weak_from_this(),
                          name = spec.name](const GroupRuntime::Options::InFlight& in_flight) {
     auto self = core.lock();

@@ -21,6 +21,7 @@
 #include "muster/core/lifecycle/split.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/observe/observer.h"
+#include "muster/core/platform/cancellation.h"
 
 namespace muster {
 
@@ -63,7 +64,9 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   // Learns the sessions and records of the job by `deadline`. Before anything else.
   absl::Status Join(absl::Time deadline);
 
-  absl::StatusOr<GroupLease> Acquire(const GroupSpec& asked, SourceLocation where);
+  // `cancellation`: null for none.
+  absl::StatusOr<GroupLease> Acquire(const GroupSpec& asked, Cancellation* cancellation,
+                                     SourceLocation where);
   std::vector<LiveGroup> LiveGroups() const override;
   // Of this pool's groups, as far as it was not given back since.
   std::vector<LiveGroup> Residues() const;
@@ -170,10 +173,13 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   void HandOutNoMore(const GroupRuntime& runtime) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `id`: of the holder that waits.
   absl::StatusOr<GroupLease> AwaitReady(const std::shared_ptr<GroupRuntime>& runtime,
-                                        const GroupSpec& spec, uint64_t id)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Propose(const std::shared_ptr<GroupRuntime>& runtime, const std::string& wanted,
-                       absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+                                        const GroupSpec& spec, uint64_t id,
+                                        Cancellation* cancellation) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Propose(const std::shared_ptr<GroupRuntime>& runtime, const GroupSpec& spec,
+                       const std::string& wanted, absl::Time deadline,
+                       const Cancellation* cancellation) ABSL_LOCKS_EXCLUDED(mutex_);
+  // OK, or what an Acquire that is cancelled before it has begun a set-up returns.
+  absl::Status CheckGoesOn(const GroupSpec& spec, const Cancellation* cancellation) const;
   void StopAcquiring() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::shared_ptr<GroupRuntime>> Runtimes() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Leaves the store by `deadline`; where this rank serves it, the peers get until then to leave

@@ -289,7 +289,7 @@ absl::StatusOr<GroupLease> PoolCore::Split(std::shared_ptr<GroupRuntime> parent,
     if (Entry* held = EntryOf(*parent); held != nullptr) AddChild(*held, here->name, made);
   }
   std::move(done).Invoke();
-  return AwaitReady(made, *here, waits);
+  return AwaitReady(made, *here, waits, nullptr);
 }
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 
 #include "absl/log/log.h"
 #include "absl/strings/strip.h"
+#include "muster/core/group/operation_census.h"
 
 namespace muster {
 
@@ -17,11 +18,30 @@ void StoreNews::Start(absl::AnyInvocable<void(absl::Status)> ready) {
       kGroupKeyPrefix, [self = weak_from_this()](absl::StatusOr<std::vector<WatchEvent>> events) {
         if (auto news = self.lock()) news->OnRecords(std::move(events));
       });
+  late_watch_ = store_->Watch(
+      kLateKeyPrefix, [self = weak_from_this()](absl::StatusOr<std::vector<WatchEvent>> events) {
+        if (auto news = self.lock()) news->OnLate(std::move(events));
+      });
+}
+
+void StoreNews::OnLate(absl::StatusOr<std::vector<WatchEvent>> events) {
+  if (!events.ok()) return OnLost(events.status());
+  for (const WatchEvent& event : *events) {
+    if (event.kind == WatchEvent::Kind::kDelete) continue;
+    const absl::string_view group = absl::StripPrefix(event.entry.key, kLateKeyPrefix);
+    const std::map<Listener*, std::string> listeners = listeners_;
+    for (const auto& [listener, name] : listeners) {
+      if (name == group.substr(0, group.rfind('/')) && listeners_.count(listener) != 0) {
+        listener->OnAsked(group, event.entry.revision);
+      }
+    }
+  }
 }
 
 void StoreNews::Stop() {
   store_->Unwatch(session_watch_);
   store_->Unwatch(record_watch_);
+  store_->Unwatch(late_watch_);
   listeners_.clear();
   TellReady(absl::CancelledError("the pool was closed while it joined the store"));
 }

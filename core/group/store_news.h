@@ -11,15 +11,16 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "muster/core/lifecycle/group_record.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store.h"
 
 namespace muster {
 
-// One watch on the sessions and one on the records serve all groups of a process, so making a group
-// costs no watch of its own. Lives on the store's executor: every method but the constructor is
-// called there, and so are the listeners.
+// One watch each on the sessions, the records and the questions about late operations serves all
+// groups of a process, so making a group costs no watch of its own. Lives on the store's executor:
+// every method but the constructor is called there, and so are the listeners.
 class StoreNews : public std::enable_shared_from_this<StoreNews> {
  public:
   class Listener {
@@ -28,6 +29,8 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
     virtual void OnRecord(Revision revision, const GroupRecord& record) = 0;
     virtual void OnSession(const SessionRecord& session) = 0;
     virtual void OnStoreLost(const absl::Status& why) = 0;
+    // A rank of "train/1" asks how far the others are (operation_census.h).
+    virtual void OnAsked(absl::string_view group, Revision revision) = 0;
   };
 
   explicit StoreNews(Store* store) : store_(store) {}
@@ -52,6 +55,7 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
  private:
   void OnSessions(absl::StatusOr<std::vector<WatchEvent>> events);
   void OnRecords(absl::StatusOr<std::vector<WatchEvent>> events);
+  void OnLate(absl::StatusOr<std::vector<WatchEvent>> events);
   void OnLost(const absl::Status& why);
   void TellReady(absl::Status status);
 
@@ -61,6 +65,7 @@ class StoreNews : public std::enable_shared_from_this<StoreNews> {
   bool have_records_ = false;
   Store::WatchId session_watch_ = 0;
   Store::WatchId record_watch_ = 0;
+  Store::WatchId late_watch_ = 0;
   absl::Status lost_;
   std::map<int, SessionRecord> sessions_;
   struct Known {  // older news never takes the place of newer

@@ -1,5 +1,6 @@
 #include "muster/core/group/store_news.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,10 +37,10 @@ class WatchedStore final : public Store {
                      Callback<CompareAndSetResult>) override {}
   void Delete(absl::string_view, absl::Time, DoneCallback) override {}
   WatchId Watch(absl::string_view prefix, WatchCallback changed) override {
-    (prefix == kGroupKeyPrefix ? records : sessions) = std::move(changed);
-    return prefix == kGroupKeyPrefix ? 1 : 2;
+    watches[std::string(prefix)] = std::move(changed);
+    return 1;
   }
-  void Unwatch(WatchId watch) override { (watch == 1 ? records : sessions) = nullptr; }
+  void Unwatch(WatchId) override {}
   void GatherAmong(absl::string_view, const Gathering&, absl::string_view, absl::Time,
                    Callback<GatherResult>) override {}
   void Withdraw(absl::string_view, int, absl::string_view) override {}
@@ -48,10 +49,12 @@ class WatchedStore final : public Store {
   void Changed(Entry entry) {
     WatchEvent event;
     event.entry = std::move(entry);
-    records(std::vector<WatchEvent>{std::move(event)});
+    records()(std::vector<WatchEvent>{std::move(event)});
   }
+  WatchCallback& records() { return watches.at(std::string(kGroupKeyPrefix)); }
+  WatchCallback& sessions() { return watches.at(std::string(kSessionKeyPrefix)); }
 
-  WatchCallback records, sessions;
+  std::map<std::string, WatchCallback> watches;
 };
 
 struct Heard final : StoreNews::Listener {
@@ -60,8 +63,10 @@ struct Heard final : StoreNews::Listener {
   }
   void OnSession(const SessionRecord& session) override { ranks.push_back(session.rank); }
   void OnStoreLost(const absl::Status&) override {}
+  void OnAsked(absl::string_view group, Revision) override { asked.emplace_back(group); }
 
   std::vector<int> ranks;
+  std::vector<std::string> asked;
   std::vector<std::pair<Revision, int64_t>> records;
 };
 
@@ -69,8 +74,8 @@ class StoreNewsTest : public ::testing::Test {
  protected:
   StoreNewsTest() : news_(std::make_shared<StoreNews>(&store_)) {
     news_->Start([](absl::Status) {});
-    store_.sessions(std::vector<WatchEvent>());
-    store_.records(std::vector<WatchEvent>());
+    store_.sessions()(std::vector<WatchEvent>());
+    store_.records()(std::vector<WatchEvent>());
   }
   // What somebody who begins to listen now is told.
   std::vector<std::pair<Revision, int64_t>> Known() {
@@ -114,13 +119,26 @@ WatchEvent SessionOf(int rank, SessionRecord::Liveness liveness) {
 TEST_F(StoreNewsTest, WhoLeftBeforeAGroupBeganMayComeAgain) {
   Heard heard;
   news_->Subscribe("train", &heard);
-  store_.sessions(std::vector<WatchEvent>{SessionOf(0, SessionRecord::Liveness::kLive),
-                                          SessionOf(1, SessionRecord::Liveness::kLeft),
-                                          SessionOf(2, SessionRecord::Liveness::kLost)});
+  store_.sessions()(std::vector<WatchEvent>{SessionOf(0, SessionRecord::Liveness::kLive),
+                                            SessionOf(1, SessionRecord::Liveness::kLeft),
+                                            SessionOf(2, SessionRecord::Liveness::kLost)});
   EXPECT_THAT(heard.ranks, ElementsAre(0, 1, 2));
   heard.ranks.clear();
   news_->TellSessions(&heard);
   EXPECT_THAT(heard.ranks, ElementsAre(0, 2));
+}
+
+TEST_F(StoreNewsTest, AQuestionGoesToTheGroupsOfThatNameAlone) {
+  Heard train, training;
+  news_->Subscribe("train", &train);
+  news_->Subscribe("training", &training);
+  WatchEvent event;
+  event.entry.key = "late/train/3";
+  store_.watches.at("late/")(std::vector<WatchEvent>{event});
+  event.kind = WatchEvent::Kind::kDelete;
+  store_.watches.at("late/")(std::vector<WatchEvent>{event});
+  EXPECT_THAT(train.asked, ElementsAre("train/3"));
+  EXPECT_THAT(training.asked, IsEmpty());
 }
 
 TEST_F(StoreNewsTest, OlderNewsNeverTakesThePlaceOfNewer) {

@@ -84,6 +84,9 @@ struct Enter {
 // The cause of the failure is now known for good: failed calls may return it.
 struct CauseResolved {
   absl::Status cause;
+  // It is this rank's own error: the cause blames this rank, or nobody, and then this rank found it
+  // and it is no suspicion and no loss.
+  bool own = false;
 };
 // The proposal to replace the group was refused (why). An accepted one ends with the group.
 struct ProposalRefused {

@@ -320,6 +320,7 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
         lost_peer_ = session;
         FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
       } else if (!alive && TellsOfAProcessEnd(session.reason)) {
+        lost_peer_ = session;
         FailNow(now, absl::UnavailableError(session.reason), Certainty::kCause);
       }
       break;
@@ -393,6 +394,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
       return;
     }
     candidate_ = std::move(why);
+    found_here_ = true;
     certainty_ = Certainty::kCause;
     suspicion_until_ = absl::InfiniteFuture();
     want_cause_ = true;
@@ -401,6 +403,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   }
   const GroupState failed_in = state();
   candidate_ = std::move(why);
+  found_here_ = true;
   certainty_ = certainty;
   setup_by_ = close_by_ = absl::InfiniteFuture();
   want_live_ = want_connect_ = false;
@@ -456,7 +459,7 @@ void GroupProtocol::Resolve(absl::Status cause) {
   cause_ = std::move(cause);
   want_cause_ = false;
   suspicion_until_ = resolve_by_ = absl::InfiniteFuture();
-  Do(action::CauseResolved{cause_});
+  Do(action::CauseResolved{cause_, OwnError()});
   Withdraw();
   pending_gather_.clear();
   EndAbortWhenDone();

@@ -146,6 +146,7 @@ class GroupProtocol {
   void EndWithin(absl::Time now, absl::Duration bound);
   void TellOfFailure(absl::Time now, GroupState failed_in);
   void Resolve(absl::Status cause);
+  bool OwnError() const;  // cause_ is
   void Withdraw();
   void EndAbortWhenDone();
   // The meeting was given up for a loss that was old news: that rank is here again, as another
@@ -196,6 +197,7 @@ class GroupProtocol {
   absl::Status candidate_;
   Certainty certainty_ = Certainty::kCause;
   std::optional<SessionRecord> lost_peer_;  // for which the meeting was given up
+  bool found_here_ = false;                 // candidate_, and not read in the record
   absl::Status cause_;
   bool released_ = false;
   bool residue_named_ = false;

@@ -57,6 +57,42 @@ TEST(GroupProtocolFailureTest, ACauseIsWrittenAtOnceInEveryStateAndTheBackendIsA
   }
 }
 
+// What the rank that fails with `why` knows in the end, and what rank 1 does that learns of it.
+bool OwnErrorHere(const absl::Status& why, Certainty certainty) {
+  ProtocolDriver driver;
+  driver.ToReady();
+  driver.Take(driver.protocol.Fail(driver.now, why, certainty));
+  if (certainty == Certainty::kSuspicion) driver.Wake();  // nobody knew better
+  driver.AnswerWrite();
+  return driver.The<action::CauseResolved>().own;
+}
+bool OwnErrorThere(const absl::Status& why) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToReady();
+  driver.PeerFails(why);
+  return driver.The<action::CauseResolved>().own;
+}
+
+// For a launcher that looks for the reason: whoever was only told must not give it as its own.
+TEST(GroupProtocolFailureTest, ACauseIsTheOwnErrorOfTheRankThatItBlamesOrElseOfWhoFoundIt) {
+  const absl::Status rank_zeros = absl::InternalError("rank 0: boom");
+  EXPECT_TRUE(OwnErrorHere(rank_zeros, Certainty::kCause));
+  EXPECT_FALSE(OwnErrorThere(rank_zeros));
+
+  const absl::Status nobodys = absl::DeadlineExceededError("barrier #1 did not finish on rank 0");
+  EXPECT_TRUE(OwnErrorHere(nobodys, Certainty::kCause));
+  EXPECT_FALSE(OwnErrorThere(nobodys));
+
+  const absl::Status rank_ones = absl::UnavailableError("rank 1 (host b, pid 812) was lost: gone");
+  EXPECT_FALSE(OwnErrorHere(rank_ones, Certainty::kCause));
+  EXPECT_TRUE(OwnErrorThere(rank_ones)) << "who is declared dead and lives has it as its own";
+
+  const absl::Status suspicion =
+      absl::UnavailableError("lost contact with rank 1 (seen by rank 0)");
+  EXPECT_FALSE(OwnErrorHere(suspicion, Certainty::kSuspicion));
+  EXPECT_FALSE(OwnErrorThere(suspicion));
+}
+
 // Peers take a cut connection for a suspicion: the cause must be on its way before.
 TEST(GroupProtocolFailureTest, TheCauseIsWrittenBeforeConnectionsAreCut) {
   for (const SharedState& state : SharedStates()) {

@@ -174,7 +174,9 @@ void GroupProtocol::HandleRecord(absl::Time now) {
   if (record_.generation < generation()) return;
   want_live_ = false;
   if (!record_.cause.ok()) {
+    const bool known = found_here_ && candidate_ == record_.cause;
     FailNow(now, record_.cause, Certainty::kCause);
+    found_here_ = known;
     Resolve(record_.cause);
     return;
   }
@@ -185,6 +187,16 @@ void GroupProtocol::HandleRecord(absl::Time now) {
     Do(action::Connect{agreement_, setup_by_});
   }
   HandleIntent(now);
+}
+
+bool GroupProtocol::OwnError() const {
+  GroupRecord record;
+  record.cause = cause_;
+  if (const std::optional<int> at_fault = record.RankAtFault(); at_fault.has_value()) {
+    return at_fault == me();
+  }
+  // Unavailable: a suspicion, or the loss of the store.
+  return found_here_ && cause_ == candidate_ && !absl::IsUnavailable(cause_);
 }
 
 // Writes what we want into the record, one compare-and-set at a time; a lost race shows what is

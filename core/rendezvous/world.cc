@@ -378,6 +378,7 @@ absl::StatusOr<World> WorldFromEnvironment(const Environment& environment) {
   }
   if (!world.ok()) return world;
   if (absl::Status valid = world->Validate(); !valid.ok()) return valid;
+  world->error_file = environment.Get("TORCHELASTIC_ERROR_FILE").value_or("");
   return world;
 }
 

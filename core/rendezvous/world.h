@@ -27,6 +27,10 @@ struct World {
   // printed.
   std::string token;
 
+  // Where torchrun looks for this rank's error ("": nowhere), which is written there when it
+  // becomes a group's cause: TORCHELASTIC_ERROR_FILE, whoever the launcher is.
+  std::string error_file;
+
   // Who said so, for messages: "muster run", "environment (RANK, WORLD_SIZE, ...)", or what the
   // maker of a World of their own writes here.
   std::string launcher;

@@ -68,6 +68,16 @@ class WorldTest : public ::testing::Test {
   }
 };
 
+TEST_F(WorldTest, TheFileForTorchrunIsTheOneThatTheEnvironmentNamesWhoeverTheLauncherIs) {
+  for (Variables variables : {MusterRun(), Standard(), Variables()}) {
+    EXPECT_EQ(From(variables)->error_file, "");
+    variables["TORCHELASTIC_ERROR_FILE"] = "/tmp/error.json";
+    EXPECT_EQ(From(variables)->error_file, "/tmp/error.json");
+    variables["TORCHELASTIC_ERROR_FILE"] = "";
+    EXPECT_EQ(From(variables)->error_file, "");
+  }
+}
+
 TEST_F(WorldTest, NoVariablesIsAWorldOfOne) {
   const absl::StatusOr<World> world =
       From({{"HOME", "/"}, {"LOCAL_RANK", "3"}, {"MASTER_ADDR", "a"}});
