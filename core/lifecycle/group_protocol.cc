@@ -394,7 +394,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
       return;
     }
     candidate_ = std::move(why);
-    found_here_ = true;
+    found_here_ = !recorded_;
     certainty_ = Certainty::kCause;
     suspicion_until_ = absl::InfiniteFuture();
     want_cause_ = true;
@@ -403,7 +403,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   }
   const GroupState failed_in = state();
   candidate_ = std::move(why);
-  found_here_ = true;
+  found_here_ = !recorded_;
   certainty_ = certainty;
   setup_by_ = close_by_ = absl::InfiniteFuture();
   want_live_ = want_connect_ = false;

@@ -197,7 +197,8 @@ class GroupProtocol {
   absl::Status candidate_;
   Certainty certainty_ = Certainty::kCause;
   std::optional<SessionRecord> lost_peer_;  // for which the meeting was given up
-  bool found_here_ = false;                 // candidate_, and not read in the record
+  bool recorded_ = false;                   // a cause is in the record: what comes is from there
+  bool found_here_ = false;                 // candidate_ is not
   absl::Status cause_;
   bool released_ = false;
   bool residue_named_ = false;

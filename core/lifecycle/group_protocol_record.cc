@@ -173,10 +173,9 @@ void GroupProtocol::HandleRecord(absl::Time now) {
   }
   if (record_.generation < generation()) return;
   want_live_ = false;
+  recorded_ = !record_.cause.ok();
   if (!record_.cause.ok()) {
-    const bool known = found_here_ && candidate_ == record_.cause;
     FailNow(now, record_.cause, Certainty::kCause);
-    found_here_ = known;
     Resolve(record_.cause);
     return;
   }
