@@ -173,6 +173,21 @@ TEST_F(GroupTest, AnOperationThatPassesItsTimeoutNamesWhoHasNotEnteredItAndWhere
   }
 }
 
+TEST_F(GroupTest, OfAGroupOverSomeRanksItNamesTheRankOfTheJob) {
+  job_ = std::make_unique<TestJob>(3);
+  GroupSpec spec = TestJob::Spec();
+  spec.members = {0, 2};
+  spec.operation_timeout = absl::Milliseconds(50);
+  spec.cause_window = absl::Seconds(1) * TimeoutScale();
+  std::vector<absl::StatusOr<GroupLease>> leases(3);
+  job_->OnEachRank([&](int rank) {
+    if (rank != 1) leases[rank] = job_->pool(rank).Acquire(spec);
+  });
+  ASSERT_TRUE(leases[0].ok() && leases[2].ok()) << leases[0].status() << leases[2].status();
+  EXPECT_THAT(Message(AllReduce(*leases[0])),
+              EndsWith("rank 2 has not entered it (it is after #0)"));
+}
+
 TEST_F(GroupTest, ABackendThatIgnoresItsDeadlineNamesThemToo) {
   GroupSpec spec = TestJob::Spec();
   spec.operation_timeout = absl::Milliseconds(50);

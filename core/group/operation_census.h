@@ -31,9 +31,9 @@ struct OperationPlace {
   static OperationPlace Decode(absl::string_view text);  // of anything else: nothing entered
 };
 
-// "rank 2 has not entered it (it is after #40)", "ranks 2 and 3 have not entered it (rank 2 is in
-// barrier #40)"; "every rank has entered it". `places`: by rank of the group; `members`: which rank of
-// the job each is, empty for its own number.
+// "rank 2 has not entered it (it is after #40)", "ranks 2, 3 have not entered it (rank 2 is in
+// barrier #40)"; "every rank has entered it". `places`: by rank of the group; `members`: which rank
+// of the job each is, empty for its own number.
 std::string WhoHasNotEntered(int64_t number, const std::vector<OperationPlace>& places,
                              const std::vector<int>& members);
 
@@ -42,8 +42,8 @@ class OperationCensus : public std::enable_shared_from_this<OperationCensus> {
  public:
   struct Options {
     Store* store = nullptr;
-    std::string group;     // "train/1": its scope and generation (GroupScope)
-    Gathering among;       // of the group's ranks
+    std::string group;      // "train/1": its scope and generation (GroupScope)
+    Gathering among;        // of the group's ranks
     absl::Duration window;  // how long it takes at most
     std::function<absl::Time()> now;
     std::function<OperationPlace()> place;  // of this rank
