@@ -13,7 +13,11 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/monotonic_clock.h"
+#include "muster/core/platform/observed_thread.h"
+#include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
 namespace {
@@ -134,10 +138,11 @@ TEST(LiveGroupsTest, WhoeverFindsAnAbortUnderWayWaitsForIt) {
   pools.Add(&pool);
   std::thread first([&] { pools.AbortAll("was told to stop"); });
   pool.begun.WaitForNotification();
-  std::thread second([&] {
+  ObservedThread second([&] {
     pools.AbortAll();
     EXPECT_TRUE(pool.ended);
   });
+  EXPECT_TRUE(second.AwaitAsleep(MonotonicNow() + TimeoutScale() * absl::Seconds(20)));
   pool.go.Notify();
   second.join();
   first.join();
