@@ -1,4 +1,4 @@
-// What came to a store's server and was not let in, counted.
+// What came to a store's server, counted: what was let in and, in detail, what was not.
 #ifndef MUSTER_CORE_STORE_STORE_SERVER_STATISTICS_H_
 #define MUSTER_CORE_STORE_STORE_SERVER_STATISTICS_H_
 
@@ -11,6 +11,11 @@ namespace muster {
 struct StoreServerStatistics {
   int64_t connections = 0;  // accepted
   int64_t sessions = 0;     // opened
+
+  // Of all sessions, heartbeats among them; bytes are those of messages, without what frames add.
+  int64_t requests = 0;
+  int64_t bytes_received = 0;
+  int64_t bytes_sent = 0;
 
   // Strangers, which never had a session:
   int64_t other_user = 0;   // of another user, at a unix socket

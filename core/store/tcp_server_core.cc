@@ -69,7 +69,9 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
       ++core_->statistics_.over_limit;
       LOG_EVERY_N_SEC(WARNING, 10) << "the store refused a request: " << response.status.message();
     }
-    stream_->Send(EncodeFrame(response));
+    std::string frame = EncodeFrame(response);
+    core_->statistics_.bytes_sent += static_cast<int64_t>(MessageOf(frame).size());
+    stream_->Send(std::move(frame));
   }
 
   bool HasInput() const { return stream_->HasInput(); }
@@ -102,6 +104,8 @@ class TcpServerCore::Connection final : public StoreEngine::Sink,
     if (session_ != 0) {
       const Request* request = std::get_if<Request>(&*message);
       if (request == nullptr) return absl::InvalidArgumentError("it sent what is no request");
+      ++core_->statistics_.requests;
+      core_->statistics_.bytes_received += static_cast<int64_t>(body.size());
       core_->engine_.Handle(session_, *request, core_->control_->Now());
       core_->Changed();
       return absl::OkStatus();

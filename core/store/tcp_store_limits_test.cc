@@ -64,6 +64,26 @@ TEST_F(TcpStoreLimitsTest, AnOrdinaryJobIsRefusedNothing) {
   EXPECT_EQ(statistics.Refused(), "");
 }
 
+TEST_F(TcpStoreLimitsTest, WhatASessionAsksAndGetsIsCounted) {
+  auto server = Serve();
+  auto client = ClientOptions(server->address(), 0);
+  client.heartbeat_timeout = absl::InfiniteDuration();  // a beat is a request, too
+  const absl::StatusOr<std::unique_ptr<TcpStore>> store = TcpStore::Connect(client);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const StoreServerStatistics before = server->Statistics();
+  EXPECT_EQ(before.requests, 0);
+  const std::string value(1000, 'v');
+  EXPECT_TRUE(Set(**store, "k", value).ok());
+  EXPECT_EQ(Get(**store, "k")->value, value);
+  const StoreServerStatistics after = server->Statistics();
+  EXPECT_EQ(after.requests, 2);
+  // One value each way, and little else.
+  EXPECT_GT(after.bytes_received, 1000);
+  EXPECT_LT(after.bytes_received, 1200);
+  EXPECT_GT(after.bytes_sent, 1000);
+  EXPECT_LT(after.bytes_sent, 1200);
+}
+
 TEST_F(TcpStoreLimitsTest, EveryKindOfStrangerIsCountedAndChangesNothing) {
   auto server = Serve();
   auto store = Connect(server->address(), 0);
