@@ -218,6 +218,8 @@ void ClientCore::Start(Request request, absl::string_view what, absl::Time deadl
     Pending& pending = pending_[request.id];
     pending.what = std::move(name);
     pending.done = std::move(done);
+    if (request.type == Request::Type::kGather) pending.gather = request.key;
+    pending.rank = request.rank;
     pending.timer = executor_->PostAt(deadline + slack, [self = weak_from_this(), id = request.id] {
       if (auto core = self.lock()) core->OnDeadline(id);
     });
@@ -238,6 +240,11 @@ void ClientCore::OnDeadline(uint64_t id) {
     if (found == pending_.end()) return;
     late = std::move(found->second);
     pending_.erase(found);
+  }
+  // The server may not know that it is late: this clock may have leapt. Nobody waits here any more,
+  // so nobody shall be let in who meets us there, and the next gather under that key be refused.
+  if (!late.gather.empty()) {
+    Withdraw(late.gather, late.rank, "the store did not answer before the deadline");
   }
   late.done(absl::DeadlineExceededError(
       absl::StrCat(late.what, ": the store did not answer before the deadline")));

@@ -71,6 +71,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
     std::string what;  // for messages: set of "a/b"
     Answer done;
     Executor::TimerId timer = 0;
+    std::string gather;  // its key; "": none
+    int rank = 0;        // in it
   };
   using WatchPointer = std::shared_ptr<Store::WatchCallback>;
 

@@ -301,12 +301,18 @@ void StoreEngine::HandleLive(SessionId id, Session& session, const Request& requ
       return;
     case Request::Type::kGather:
       return Gather(id, session, request, now);
-    case Request::Type::kWithdraw:
-      gathers_.Withdraw(
-          id, request.key, request.rank, request.value.substr(0, Store::kMaxReasonBytes),
-          [this](const GatherTable::Waiter& waiter, const absl::Status& status,
-                 const GatherResult& result) { AnswerWaiter(waiter, status, result); });
+    case Request::Type::kWithdraw: {
+      const auto answer = [this](const GatherTable::Waiter& waiter, const absl::Status& status,
+                                 const GatherResult& result) {
+        AnswerWaiter(waiter, status, result);
+      };
+      // Who gives up since the deadline has passed, and this server is late, is not why the others
+      // have waited in vain: they are told who did not come.
+      gathers_.Expire(now, answer);
+      gathers_.Withdraw(id, request.key, request.rank,
+                        request.value.substr(0, Store::kMaxReasonBytes), answer);
       return;
+    }
     case Request::Type::kLeave:
       End(id, Liveness::kLeft, request.value);
       break;

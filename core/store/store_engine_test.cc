@@ -411,6 +411,23 @@ TEST_F(StoreEngineTest, TheEarliestDeadlineOfARoundEndsItAtThatTime) {
   EXPECT_EQ(engine_->NextTick(), absl::InfiniteFuture());
 }
 
+// Who gives up an overdue round to a server that is late is not why it failed.
+TEST_F(StoreEngineTest, AnOverdueRoundNamesThoseThatAreMissingThoughSomebodyWithdrawsFirst) {
+  const auto waiting = Open(0);
+  const auto impatient = Open(1);
+  const uint64_t waits = Ask(waiting, Gather("g", 0, 3, absl::Seconds(5)));
+  const uint64_t gave_up = Ask(impatient, Gather("g", 1, 3, absl::Seconds(5)));
+  now_ += absl::Seconds(6);
+  Request withdraw = Of(Request::Type::kWithdraw, "g");
+  withdraw.rank = 1;
+  Ask(impatient, withdraw);
+  for (const auto& [rank, request] : {std::pair(0, waits), std::pair(1, gave_up)}) {
+    const absl::Status status = sinks_[rank].AnswerTo(request).status;
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2 of 3"));
+  }
+}
+
 TEST_F(StoreEngineTest, ACompletedRoundLeavesNoDeadlineBehind) {
   const auto session = Open(0);
   Ask(session, Gather("g", 0, 1, absl::Seconds(5)));
