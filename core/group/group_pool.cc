@@ -9,6 +9,7 @@
 #include "muster/core/fault/fault.h"
 #include "muster/core/group/in_process_pool.h"
 #include "muster/core/group/pool_core.h"
+#include "muster/core/lifecycle/process_end.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
@@ -64,7 +65,7 @@ class GroupPoolImpl final : public GroupPool {
       LOG(WARNING) << "rank " << rank() << " destroys its pool while " << holders
                    << " is held: aborting it";
       return core_->Abort(absl::AbortedError(
-          absl::StrCat("rank ", rank(), " destroyed its pool while it held ", holders)));
+          absl::StrCat("rank ", rank(), " ", kDestroyedItsPool, "it held ", holders)));
     }
     if (absl::Status status = core_->Close(core_->options().close_timeout); !status.ok()) {
       LOG(WARNING) << "rank " << rank() << " closed its pool: " << status.message();

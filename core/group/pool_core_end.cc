@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "muster/core/group/pool_core.h"
+#include "muster/core/lifecycle/process_end.h"
 #include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
@@ -138,8 +139,9 @@ void PoolCore::Abort(const absl::Status& cause) {
 }
 
 void PoolCore::AbortBecause(absl::string_view why) {
-  Abort(absl::UnavailableError(absl::StrCat("rank ", world_.rank, " (host ", connection_.host,
-                                            ", pid ", connection_.pid, ") ", why)));
+  const std::string who = absl::StrCat("rank ", world_.rank, " (host ", connection_.host, ", pid ",
+                                       connection_.pid, ")");
+  Abort(absl::UnavailableError(ProcessEnd(who, why)));
 }
 
 void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Time deadline) {

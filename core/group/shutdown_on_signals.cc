@@ -25,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "muster/core/lifecycle/process_end.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/platform/fork_guard.h"
 
@@ -142,7 +143,7 @@ void AbortAllWithin(absl::Duration timeout, int signal) {
   }
   const std::string what = absl::StrCat("signal ", signal, " (", name, ")");
   auto ended = std::make_shared<absl::Notification>();
-  const auto abort_all = [why = absl::StrCat("was told to stop by ", what), ended] {
+  const auto abort_all = [why = absl::StrCat(kToldToStop, signal, " (", name, ")"), ended] {
     LivePools::Global().AbortAll(why);
     ended->Notify();
   };

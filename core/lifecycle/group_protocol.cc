@@ -1,28 +1,29 @@
 #include "muster/core/lifecycle/group_protocol.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/log/check.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
-#include "muster/core/store/gather_error.h"
+#include "muster/core/lifecycle/in_words_of_groups.h"
+#include "muster/core/lifecycle/process_end.h"
 
 namespace muster {
+
+using lifecycle_internal::InWordsOfGroups;
+using lifecycle_internal::Prefixed;
+
 namespace {
 
-absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
-}
-
-// `error` of the gather of `key`, for those who know of groups and not of gathers: what the ranks
-// that did not come to it did not do, and which timeout that was.
-absl::Status InWordsOfGroups(const absl::Status& error, absl::string_view key,
-                             absl::string_view did_not) {
-  absl::string_view message = error.message();
-  if (!absl::ConsumeSuffix(&message, DidNotComeToGather(key))) return error;
-  return absl::Status(error.code(), absl::StrCat(message, " ", did_not));
+// Nobody knows during the meeting which incarnation of a rank will come. One that died will not,
+// nor one whose process ends: how it ended. Else "": one that left in good order may be the last
+// pool of a process that is about to come with its next one.
+std::string EndOfProcess(const SessionRecord& session) {
+  const bool left = session.liveness == SessionRecord::Liveness::kLeft;
+  if (left && SaysThatItsProcessEnds(session.reason, session.Who())) return session.reason;
+  return session.liveness == SessionRecord::Liveness::kLost ? session.WhatHappened() : "";
 }
 
 }  // namespace
@@ -48,52 +49,6 @@ Actions GroupProtocol::Start(absl::Time now) {
   setup_by_ = std::min(now + options_.setup_timeout, options_.setup_by);
   pending_gather_ = MeetKey(scope_);
   Do(action::Meet{pending_gather_, introduction.Encode(), setup_by_});
-  return Finish();
-}
-
-Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t issued) {
-  switch (state()) {
-    case GroupState::kCreated:
-      Apply(GroupEvent::kCloseRequested);
-      break;
-    case GroupState::kRendezvous:
-    case GroupState::kConnecting:
-      FailNow(now,
-              absl::CancelledError(
-                  absl::StrCat("rank ", me(), " closed '", id(), "' during its set-up")),
-              Certainty::kCause);
-      break;
-    case GroupState::kReady: {
-      CloseIntent intent;
-      intent.kind = CloseIntent::Kind::kClose;
-      intent.rank = me();
-      intent.sequence = issued;
-      intent.timeout = timeout;
-      BeginDraining(now, timeout, issued, intent.ClosedBy());
-      want_intent_ = std::move(intent);
-      Reconcile();
-      break;
-    }
-    case GroupState::kDraining:
-      close_by_ = std::min(close_by_, now + timeout);
-      CheckSameWork(now, issued);
-      break;
-    default:
-      break;
-  }
-  return Finish();
-}
-
-Actions GroupProtocol::Propose(absl::Time now, const std::string& wanted) {
-  if (state() == GroupState::kReady && !voting_ && !want_intent_.has_value()) {
-    CloseIntent intent;
-    intent.kind = CloseIntent::Kind::kReplace;
-    intent.rank = me();
-    intent.wanted = wanted;
-    want_intent_ = std::move(intent);
-    close_by_ = now + options_.close_timeout;
-    Reconcile();
-  }
   return Finish();
 }
 
@@ -125,31 +80,6 @@ Actions GroupProtocol::OnConnected(absl::Time now, absl::Status result) {
   return Finish();
 }
 
-Actions GroupProtocol::OnDrained(int64_t sequence) {
-  if (state() != GroupState::kDraining || drained_) return Finish();
-  Apply(GroupEvent::kDrained);
-  drained_ = true;
-  drained_sequence_ = sequence;
-  VoteWhenDrained();
-  return Finish();
-}
-
-Actions GroupProtocol::OnHolders(const std::string& holders) {
-  if (state() == GroupState::kReady && voting_ && pending_gather_.empty()) SendVote(holders);
-  return Finish();
-}
-
-Actions GroupProtocol::OnFinalized(absl::Time now, absl::Status result) {
-  if (state() != GroupState::kClosing) return Finish();
-  if (result.ok()) {
-    Apply(GroupEvent::kFinalized);
-  } else {
-    FailNow(now, Prefixed(absl::StrCat("'", id(), "' was not closed cleanly: "), result),
-            Certainty::kCause);
-  }
-  return Finish();
-}
-
 Actions GroupProtocol::OnReleased() {
   released_ = true;
   release_by_ = absl::InfiniteFuture();
@@ -165,6 +95,7 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
     const char* const waits_for = state() != GroupState::kConnecting ? "to meet its peers"
                                   : pending_gather_.empty()          ? "for its backend to connect"
                                                                      : "to hear that all connected";
+    waits_for_names_ = state() == GroupState::kRendezvous;
     FailNow(now,
             absl::DeadlineExceededError(absl::StrCat("'", id(), "' was not set up within ",
                                                      absl::FormatDuration(options_.setup_timeout),
@@ -203,6 +134,12 @@ std::string GroupProtocol::InSetUpTimeout() const {
                       " on rank ", me(), ")");
 }
 
+absl::Status GroupProtocol::DidNotMeet(const absl::Status& gathered) const {
+  return Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "),
+                  InWordsOfGroups(gathered, MeetKey(scope_),
+                                  absl::StrCat("did not call Acquire for it ", InSetUpTimeout())));
+}
+
 // --- what the store says
 
 Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result) {
@@ -210,15 +147,16 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
   // Who gave up while the ranks met learns here whether they met without noticing: then they share
   // its failure.
   const bool gave_up = state() == GroupState::kAborting && cause_.ok();
-  if (gave_up && !result.ok()) Resolve(candidate_);
+  if (gave_up && !result.ok()) {
+    // Who gave up because the store did not say in time who is missing still says it.
+    if (waits_for_names_ && absl::IsDeadlineExceeded(result.status())) {
+      candidate_ = DidNotMeet(result.status());
+    }
+    Resolve(candidate_);
+  }
   if (state() != GroupState::kRendezvous && (!gave_up || !cause_.ok())) return Finish();
   if (!result.ok()) {
-    FailNow(
-        now,
-        Prefixed(absl::StrCat("the ranks of '", options_.name, "' did not meet: "),
-                 InWordsOfGroups(result.status(), MeetKey(scope_),
-                                 absl::StrCat("did not call Acquire for it ", InSetUpTimeout()))),
-        Certainty::kCause);
+    FailNow(now, DidNotMeet(result.status()), Certainty::kCause);
     return Finish();
   }
   std::vector<Introduction> introductions;
@@ -268,60 +206,15 @@ Actions GroupProtocol::OnAllConnected(absl::Time now, absl::StatusOr<GatherResul
   return Finish();
 }
 
-Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> result) {
-  const std::string gathered = std::exchange(pending_gather_, "");
-  if (!voting_) return Finish();
-  voting_ = false;
-  if (state() != GroupState::kReady && state() != GroupState::kDraining) return Finish();
-  if (!result.ok()) {
-    FailNow(now,
-            Prefixed(absl::StrCat("the ranks of '", id(), "' did not agree to close: "),
-                     InWordsOfGroups(result.status(), gathered, "did not answer in time")),
-            absl::IsDeadlineExceeded(result.status()) ? Certainty::kCause : Certainty::kSuspicion);
-    return Finish();
-  }
-  std::vector<std::string> refusals;
-  std::vector<int64_t> finished;
-  for (int rank = 0; rank < static_cast<int>(result->values.size()); ++rank) {
-    absl::StatusOr<CloseVote> vote = CloseVote::Decode(result->values[rank]);
-    if (!vote.ok()) {
-      FailNow(now, vote.status(), Certainty::kCause);
-      return Finish();
-    }
-    finished.push_back(vote->sequence);
-    if (!vote->holders.empty()) {
-      refusals.push_back(absl::StrCat("rank ", InJob(rank), " (", vote->holders, ")"));
-    }
-  }
-  if (refusals.empty()) {
-    CheckSameEnd(now, finished);
-    if (state() != GroupState::kAborting) AgreeToClose(now);
-  } else {
-    Do(action::ProposalRefused{absl::FailedPreconditionError(
-        absl::StrCat("group '", id(), "' is held by ", absl::StrJoin(refusals, ", "), " and rank ",
-                     record_.intent->rank, " wants another one under that name (",
-                     record_.intent->wanted, "); release it first, or use another name"))});
-    if (state() == GroupState::kReady) close_by_ = absl::InfiniteFuture();
-    Reconcile();  // a close of ours that had to wait
-  }
-  return Finish();
-}
-
 Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
   const int member = Member(session.rank);
   if (member < 0 || member == options_.rank) return Finish();
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
   switch (state()) {
     case GroupState::kRendezvous:
-      // Nobody knows yet which incarnation will come. One that died will not, nor one whose process
-      // ends; else one that left in good order may be the last pool of a process that is about to
-      // come with its next one.
-      if (session.liveness == SessionRecord::Liveness::kLost) {
-        lost_peer_ = session;
-        FailNow(now, absl::UnavailableError(session.WhatHappened()), Certainty::kCause);
-      } else if (!alive && TellsOfAProcessEnd(session.reason)) {
-        lost_peer_ = session;
-        FailNow(now, absl::UnavailableError(session.reason), Certainty::kCause);
+      if (std::string end = EndOfProcess(session); !end.empty()) {
+        gave_up_for_ = session;
+        FailNow(now, absl::UnavailableError(std::move(end)), Certainty::kCause);
       }
       break;
     case GroupState::kConnecting:
@@ -417,16 +310,6 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
   Do(action::AbortBackend{candidate_});
 }
 
-void GroupProtocol::CloseIsLate(absl::Time now) {
-  const char* const waiting = state() == GroupState::kClosing ? "its backend did not finish"
-                              : drained_ ? "other ranks had not finished their work"
-                                         : "this rank had not finished its work";
-  FailNow(now,
-          absl::DeadlineExceededError(absl::StrCat("'", id(), "' did not close in time: ", waiting,
-                                                   " (seen by rank ", me(), ")")),
-          Certainty::kCause);
-}
-
 void GroupProtocol::EndWithin(absl::Time now, absl::Duration bound) {
   if (state() != GroupState::kAborting) return;
   if (!released_ && !residue_named_) release_by_ = std::min(release_by_, now + bound);
@@ -469,6 +352,17 @@ void GroupProtocol::Withdraw() {
   if (pending_gather_.empty() || withdrawn_) return;
   withdrawn_ = true;
   Do(action::Withdraw{pending_gather_, std::string((cause_.ok() ? candidate_ : cause_).message())});
+}
+
+void GroupProtocol::ExcuseSuccessor() {
+  if (!gave_up_for_.has_value()) return;
+  const int rank = gave_up_for_->rank;
+  const int member = Member(rank);
+  if (agreement_.incarnations[static_cast<size_t>(member)] == gave_up_for_->incarnation) return;
+  candidate_ = absl::UnavailableError(
+      absl::StrCat("'", id(), "' was given up by rank ", me(),
+                   ", which did not know yet that another process had taken the place of rank ",
+                   rank, ": ", candidate_.message()));
 }
 
 void GroupProtocol::EndAbortWhenDone() {

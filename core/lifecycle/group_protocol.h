@@ -20,9 +20,11 @@
 //    actions, also across the protocols of one process (the Withdraw of one generation before
 //    the Meet of the next).
 //  - Start comes after the first batch of the watches on the sessions and on the record. What
-//    they said is given to OnRecord before Start and to OnSession after it; so is what an answer
-//    to an earlier WriteRecord said, which is ahead of the watch. A watch is on a prefix:
-//    "group/train" also tells of "group/train2", which is another group's.
+//    they said of the record is given to OnRecord before Start; so is what an answer to an earlier
+//    WriteRecord said, which is ahead of the watch. What they said of sessions is given to
+//    OnSession after Start, but for those that have left: whatever a process left for was before
+//    this attempt, and an exit would fail each attempt until the rank is here again. A watch is
+//    on a prefix: "group/train" also tells of "group/train2", which is another group's.
 //  - WriteRecord has a deadline (close_timeout is right; in the set-up, what is left of that when
 //    it is more) and exactly one answer. So has every gather, also after a Withdraw.
 //  - A watch that ends with an error is the loss of the store (also when the store says that
@@ -136,6 +138,7 @@ class GroupProtocol {
   }
   Actions Finish();
   std::string InSetUpTimeout() const;
+  absl::Status DidNotMeet(const absl::Status& gathered) const;
   int InJob(int rank) const { return options_.members.empty() ? rank : options_.members[rank]; }
   int me() const { return InJob(options_.rank); }
   // Of the rank of the job; -1: it is no member.
@@ -149,8 +152,8 @@ class GroupProtocol {
   bool OwnError() const;  // cause_ is
   void Withdraw();
   void EndAbortWhenDone();
-  // The meeting was given up for a loss that was old news: that rank is here again, as another
-  // process, and is not to blame.
+  // The meeting was given up for a process whose end was old news: its rank is here again, as
+  // another process, and is not to blame.
   void ExcuseSuccessor();
   void HandleIntent(absl::Time now);
   void BeginDraining(absl::Time now, absl::Duration timeout, int64_t sequence,
@@ -196,9 +199,11 @@ class GroupProtocol {
   // Failing.
   absl::Status candidate_;
   Certainty certainty_ = Certainty::kCause;
-  std::optional<SessionRecord> lost_peer_;  // for which the meeting was given up
-  bool recorded_ = false;                   // a cause is in the record: what comes is from there
-  bool found_here_ = false;                 // candidate_ is not
+  // Whose end the meeting was given up for: while it is set, candidate_ is about that.
+  std::optional<SessionRecord> gave_up_for_;
+  bool waits_for_names_ = false;  // candidate_ is a timeout that does not say who is missing
+  bool recorded_ = false;         // a cause is in the record: what comes is from there
+  bool found_here_ = false;       // candidate_ is not
   absl::Status cause_;
   bool released_ = false;
   bool residue_named_ = false;

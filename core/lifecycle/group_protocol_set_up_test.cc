@@ -189,6 +189,29 @@ TEST(GroupProtocolSetUpTest, WhatThoseThatAreMissingDidNotDoIsInWordsOfGroups) {
             "(setup_timeout, 30s on rank 0)");
 }
 
+// A store that is late says who is missing all the same.
+TEST(GroupProtocolSetUpTest, AStoreThatIsLateStillSaysWhoDidNotCome) {
+  const absl::Status late =
+      absl::DeadlineExceededError(absl::StrCat("rank 0 of 2", DidNotComeToGather("meet/train")));
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Sleep(ProtocolDriver::kSetup + ProtocolDriver::kWindow);
+  EXPECT_TRUE(driver.Did<action::Withdraw>());
+  driver.Take(driver.protocol.OnReleased());
+  driver.Take(driver.protocol.OnMet(driver.now, late));
+  EXPECT_EQ(CauseOf(driver),
+            "the ranks of 'train' did not meet: rank 0 of 2 did not call Acquire for it in time "
+            "(setup_timeout, 30s on rank 1)");
+  // A cause that is one is not replaced.
+  ProtocolDriver aborted(/*rank=*/1);
+  aborted.ToRendezvous();
+  aborted.Take(aborted.protocol.Fail(aborted.now, absl::DeadlineExceededError("the user's"),
+                                     Certainty::kCause));
+  aborted.Take(aborted.protocol.OnReleased());
+  aborted.Take(aborted.protocol.OnMet(aborted.now, late));
+  EXPECT_EQ(CauseOf(aborted), "the user's");
+}
+
 TEST(GroupProtocolSetUpTest, AStoreOrABackendThatKeepsNoDeadlineIsNotWaitedFor) {
   const std::vector<std::pair<void (*)(ProtocolDriver&), const char*>> cases = {
       {[](ProtocolDriver& driver) { driver.ToRendezvous(); }, "waited to meet its peers"},
@@ -308,6 +331,37 @@ TEST(GroupProtocolSetUpTest, WhoGivesUpForOldNewsBlamesNotTheProcessThatIsHereNo
                 "taken the place of rank 0: rank 0 (host b, pid 812) was lost: killed by signal "
                 "9"));
   EXPECT_EQ(driver.record.RankAtFault(), std::nullopt);
+}
+
+// The same, where the old process left in good order and said that it ends.
+TEST(GroupProtocolSetUpTest, WhoGivesUpForAnOldExitBlamesNotTheProcessThatIsHereNow) {
+  const char* const said = "rank 0 (host b, pid 812) exited while its groups were alive";
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Session(0, SessionRecord::Liveness::kLeft, /*incarnation=*/99, said);
+  ASSERT_EQ(driver.protocol.state(), GroupState::kAborting);
+  driver.Take(driver.protocol.OnReleased());
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));  // rank 0 is 100 now
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.cause,
+            absl::UnavailableError(absl::StrCat(
+                "'train/1' was given up by rank 1, which did not know yet that another process had "
+                "taken the place of rank 0: ",
+                said)));
+  EXPECT_EQ(driver.record.RankAtFault(), std::nullopt);
+  EXPECT_FALSE(driver.record.BlamesAnEnd());
+}
+
+// A process that met, and then ended.
+TEST(GroupProtocolSetUpTest, WhoGivesUpForTheExitOfAPeerThatMetBlamesIt) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  driver.Session(0, SessionRecord::Liveness::kLeft, /*incarnation=*/100,
+                 "rank 0 (host b, pid 812) exited while its groups were alive");
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  driver.AnswerWrite();
+  EXPECT_EQ(driver.record.RankAtFault(), 0) << driver.record.cause;
+  EXPECT_TRUE(driver.record.BlamesAnEnd());
 }
 
 TEST(GroupProtocolSetUpTest, WhoGivesUpForAPeerThatMetAndDiedSaysSo) {

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "muster/core/lifecycle/json_fields.h"
+#include "muster/core/lifecycle/process_end.h"
 #include "muster/core/platform/split_mix64.h"
 #include "nlohmann/json.hpp"
 
@@ -49,28 +50,15 @@ std::optional<int> RankBlamedBy(absl::string_view text) {
   return rank;
 }
 
-// Of a cause that blames a rank, what comes after the number.
-absl::string_view AfterRank(absl::string_view cause) {
-  return cause.substr(cause.find_first_of(" :", absl::string_view("rank ").size()));
-}
-
 }  // namespace
-
-bool TellsOfAProcessEnd(absl::string_view cause) {
-  if (!RankBlamedBy(cause).has_value() || !absl::StartsWith(AfterRank(cause), " (")) return false;
-  for (const absl::string_view end :
-       {") was lost: ", ") exited while ", ") was told to stop by signal "}) {
-    if (absl::StrContains(cause, end)) return true;
-  }
-  return false;
-}
 
 std::optional<int> GroupRecord::RankAtFault() const { return RankBlamedBy(cause.message()); }
 
 bool GroupRecord::BlamesAnEnd() const {
   if (TellsOfAProcessEnd(cause.message())) return true;
-  return RankAtFault().has_value() &&
-         absl::StartsWith(AfterRank(cause.message()), " destroyed its pool while ");
+  const std::optional<int> rank = RankAtFault();
+  return rank.has_value() &&
+         absl::StartsWith(cause.message(), absl::StrCat("rank ", *rank, " ", kDestroyedItsPool));
 }
 
 std::string GroupRecord::Encode() const {

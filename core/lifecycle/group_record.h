@@ -33,11 +33,6 @@ struct CloseIntent {
   std::string ClosedBy() const;  // "rank 0 closed after #41"
 };
 
-// Whether a cause says that the process of the rank which it blames has ended, or is about to:
-// "rank 1 (host b, pid 812) exited while ...", "... was lost: ...", "... was told to stop by signal
-// ...".
-bool TellsOfAProcessEnd(absl::string_view cause);
-
 // "group/<name>" in the store. Changed by compare-and-set alone, so there is one order of events,
 // and the first cause is everybody's.
 struct GroupRecord {

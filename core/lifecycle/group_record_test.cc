@@ -101,19 +101,11 @@ TEST(GroupRecordTest, OnlyAnEndUnderTheGroupIsNoWayToEndWell) {
   EXPECT_TRUE(blames_an_end("rank 3 (host b, pid 812) was lost: exited with code 0"));
   for (const char* cause :
        {"", "rank 1 left: \"rank 2 exited while x\"", "rank 1: exited while x", "rank 1 exited",
-        "rank 1 and rank 2 exited while x", "rank 1 (host b, pid 812) took its time"}) {
+        "rank 1 and rank 2 exited while x", "rank 1 (host b, pid 812) took its time",
+        "rank 1 (host b, pid 812) left: rank 1 left: \"rank 2 (host c, pid 9) was lost: x\""}) {
     EXPECT_FALSE(blames_an_end(cause)) << cause;
   }
   EXPECT_FALSE(GroupRecord().BlamesAnEnd());
-}
-
-TEST(GroupRecordTest, TheEndOfAPoolIsNoEndOfItsProcess) {
-  EXPECT_TRUE(TellsOfAProcessEnd("rank 1 (host b, pid 812) exited while its groups were alive"));
-  EXPECT_TRUE(TellsOfAProcessEnd("rank 1 (host b, pid 812) was lost: killed by signal 9"));
-  for (const char* cause : {"", "closed", "rank 1", "rank 1 left: \"enough\"",
-                            "rank 12 destroyed its pool while it held group a/1"}) {
-    EXPECT_FALSE(TellsOfAProcessEnd(cause)) << cause;
-  }
 }
 
 TEST(GroupRecordTest, ARecordComesBackAsItWasWritten) {

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "muster/core/lifecycle/process_end.h"
 #include "muster/core/lifecycle/state.h"
 #include "muster/core/platform/fork_guard.h"
 
@@ -79,7 +80,7 @@ class LivePools {
   // What the exit hook does, which gives no other reason: "rank 1 (host b, pid 812) exited while
   // ...". One pool after the other; observers and other threads may use this list meanwhile. Those
   // that another thread aborts already are waited for, but not on a thread which that waits for.
-  void AbortAll(absl::string_view why = "exited while its groups were alive");
+  void AbortAll(absl::string_view why = kExitedWithGroups);
 
  private:
   struct Entry {

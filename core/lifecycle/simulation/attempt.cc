@@ -105,8 +105,13 @@ void Attempt::OnSession(const SessionRecord& session) {
       members[index] == session.incarnation) {
     world_->checker.OnLossKnown(life_, now());
   }
+  const bool met_nobody = life_.state == GroupState::kRendezvous;
   Input(absl::StrCat("OnSession ", session.WhatHappened(), " (", session.incarnation, ")"),
         [&] { return protocol_.OnSession(here(), session); });
+  if (met_nobody && life_.state != GroupState::kRendezvous) {
+    const bool left = session.liveness == SessionRecord::Liveness::kLeft;
+    ++(left ? world_->checker.tally().meetings_left : world_->checker.tally().meetings_lost);
+  }
 }
 
 void Attempt::OnCutOff() {

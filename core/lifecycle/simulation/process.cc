@@ -16,6 +16,8 @@ Process::Process(World* world, int rank, uint64_t incarnation,
     : world_(world),
       rank_(rank),
       incarnation_(incarnation),
+      info_{rank, world->scenario.size, absl::StrCat("h", rank),
+            static_cast<int64_t>(incarnation % 10000), incarnation},
       era_(world->store.era()),
       ended_(std::move(ended)),
       // No two clocks show the same.
@@ -26,13 +28,7 @@ Process::Process(World* world, int rank, uint64_t incarnation,
 
 absl::Status Process::Begin() {
   client_ = std::make_shared<ClientCore>(clock_.get());
-  SessionInfo info;
-  info.rank = rank_;
-  info.world_size = world_->scenario.size;
-  info.host = absl::StrCat("h", rank_);
-  info.pid = static_cast<int64_t>(incarnation_ % 10000);
-  info.incarnation = incarnation_;
-  absl::StatusOr<std::shared_ptr<Link>> link = world_->store.Open(info, client_);
+  absl::StatusOr<std::shared_ptr<Link>> link = world_->store.Open(info_, client_);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   world_->journal.Write(world_->executor->Now(), rank_,
@@ -124,6 +120,8 @@ void Process::OnSessions(absl::StatusOr<std::vector<WatchEvent>> events) {
   for (const WatchEvent& event : *events) {
     absl::StatusOr<SessionRecord> session = SessionRecord::Decode(event.entry.value);
     if (!session.ok()) continue;
+    // As the runtime does (StoreNews): who had left before we came may come again.
+    if (!have_sessions_ && session->liveness == SessionRecord::Liveness::kLeft) continue;
     sessions_[session->rank] = *session;
     for (const auto& [name, slot] : slots_) {
       if (slot.current != nullptr) slot.current->OnSession(*session);
@@ -215,7 +213,7 @@ void Process::Make(const std::string& name) {
   }
   attempt->Start();
   for (const auto& [rank, session] : std::map<int, SessionRecord>(sessions_)) {
-    attempt->OnSession(session);
+    if (session.liveness != SessionRecord::Liveness::kLeft) attempt->OnSession(session);
   }
 }
 

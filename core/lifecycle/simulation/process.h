@@ -82,6 +82,7 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   void After(absl::Duration delay, std::function<void(Process&)> step);
   void ForEachLive(const std::function<void(Attempt&)>& tell);
   void Die();
+  std::string LastWords() const;
   void RunLate(const std::function<void()>& step);
 
   void AcquireNext();
@@ -91,6 +92,7 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   World* const world_;
   const int rank_;
   const uint64_t incarnation_;
+  const SessionInfo info_;
   const int era_;
   const std::function<void(const Attempt&)> ended_;
   std::shared_ptr<ProcessClock> clock_;

@@ -1,7 +1,9 @@
 // Process: what happens to it.
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "muster/core/lifecycle/process_end.h"
 #include "muster/core/lifecycle/simulation/process.h"
 
 namespace muster::simulation {
@@ -30,9 +32,27 @@ void Process::Kill(bool host_is_gone) {
   client_->Shutdown(absl::CancelledError("killed"));
 }
 
+// What the runtime says then: of its process, or only of its pool.
+std::string Process::LastWords() const {
+  SessionRecord self;
+  self.rank = rank_;
+  self.host = info_.host;
+  self.pid = info_.pid;
+  switch (world_->chooser->Below(4)) {
+    case 0:
+      return "closed";
+    case 1:
+      return absl::StrCat("rank ", rank_, " ", kDestroyedItsPool, "it held 'train/1'");
+    case 2:
+      return ProcessEnd(self.Who(), kExitedWithGroups);
+    default:
+      return ProcessEnd(self.Who(), absl::StrCat(kToldToStop, "15 (Terminated)"));
+  }
+}
+
 void Process::Exit() {
   if (dead_) return;
-  client_->Leave("it exited", clock_->Now() + absl::Seconds(1), [](absl::Status) {});
+  client_->Leave(LastWords(), clock_->Now() + absl::Seconds(1), [](absl::Status) {});
   Die();
   world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_}, absl::Milliseconds(100),
                         [link = link_] {

@@ -28,6 +28,8 @@ constexpr Counter kCounters[] = {
     {"proposals refused", &Tally::refused_proposals},
     {"proposals accepted", &Tally::accepted_proposals},
     {"collectives", &Tally::collectives},
+    {"meetings ended by an exit", &Tally::meetings_left},
+    {"meetings ended by a loss", &Tally::meetings_lost},
     {"writes after the fence", &Tally::fenced_writes},
 };
 
