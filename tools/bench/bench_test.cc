@@ -61,10 +61,11 @@ struct Measured {
 };
 
 // With few repetitions; the JSON is checked for what every suite's must be.
-Measured Measure(const std::string& suite, const std::vector<std::string>& more = {}) {
-  const std::string json = absl::StrCat(::testing::TempDir(), "/", suite, ".json");
+Measured Measure(const std::string& suite, const std::string& part,
+                 const std::vector<std::string>& more = {}) {
+  const std::string json = absl::StrCat(::testing::TempDir(), "/", part, ".json");
   std::vector<std::string> arguments = {
-      absl::StrCat("--suite=", suite), "--repetitions=2", "--warmup=1", "--peers=none", "--seed=7",
+      absl::StrCat("--suite=", part), "--repetitions=2", "--warmup=1", "--peers=none", "--seed=7",
       absl::StrCat("--json=", json)};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const Outcome outcome = Bench(arguments);
@@ -79,7 +80,6 @@ Measured Measure(const std::string& suite, const std::vector<std::string>& more 
   EXPECT_THAT(outcome.out, HasSubstr("seed 7"));
   for (const nlohmann::json& row : measured.json["results"]) {
     EXPECT_EQ(row["suite"], suite);
-    EXPECT_EQ(row["unit"], "us");
     EXPECT_EQ(row["samples"], 2);
     for (const char* figure : {"median", "p10", "p90"}) {
       EXPECT_GT(row[figure].get<double>(), 0) << row;
@@ -110,9 +110,11 @@ std::set<std::string> RatiosOf(const nlohmann::json& json) {
   return names;
 }
 
-TEST(BenchTest, LifecycleMeasuresEverySubject) {
+TEST(BenchTest, CreateDestroyMeasuresEverySubject) {
+  const Measured measured = Measure("lifecycle", "create_destroy", {"--ranks=2,3"});
+  EXPECT_THAT(measured.table, HasSubstr("goal: muster/gloo : gloo "));
+  const nlohmann::json& json = measured.json;
   for (const char* ranks : {"2", "3"}) {
-    const nlohmann::json json = Measure("lifecycle", {absl::StrCat("--ranks=", ranks)}).json;
     const std::string name = absl::StrCat("create_destroy_", ranks, "_ranks");
     EXPECT_THAT(SubjectsOf(json, name),
                 ElementsAre("muster/reference", "muster/gloo", "gloo", "gloo/file"));
@@ -124,7 +126,7 @@ TEST(BenchTest, LifecycleMeasuresEverySubject) {
 }
 
 TEST(BenchTest, CollectiveMeasuresEverySizeOfEverySubject) {
-  const nlohmann::json json = Measure("collective", {"--sizes=4B,64KiB"}).json;
+  const nlohmann::json json = Measure("collective", "collective", {"--sizes=4B,64KiB"}).json;
   for (const char* size : {"4B", "64KiB"}) {
     const std::string name = absl::StrCat("all_reduce_f32_", size, "_2_ranks");
     EXPECT_THAT(SubjectsOf(json, name), ElementsAre("muster/reference", "muster/gloo", "gloo"));
@@ -134,17 +136,39 @@ TEST(BenchTest, CollectiveMeasuresEverySizeOfEverySubject) {
 }
 
 TEST(BenchTest, DetectionMeasuresTheLastSurvivor) {
+  const Measured measured = Measure("lifecycle", "detection", {"--ranks=2,3"});
+  EXPECT_THAT(measured.table, HasSubstr("goal: SIGKILL known after "));
+  const nlohmann::json& json = measured.json;
   for (const char* ranks : {"2", "3"}) {
-    const nlohmann::json json = Measure("detection", {absl::StrCat("--ranks=", ranks)}).json;
     const std::string name = absl::StrCat("sigkill_", ranks, "_ranks");
     EXPECT_THAT(SubjectsOf(json, name), ElementsAre("muster/reference", "muster/gloo", "gloo"));
     EXPECT_THAT(RatiosOf(json),
-                IsSupersetOf({absl::StrCat("detection/", name, ": muster/gloo : gloo")}));
+                IsSupersetOf({absl::StrCat("lifecycle/", name, ": muster/gloo : gloo")}));
+  }
+}
+
+TEST(BenchTest, StoreMeasuresTimeAndTheServersShareOfARank) {
+  const nlohmann::json json = Measure("lifecycle", "store", {"--store-ranks=2,5"}).json;
+  for (const char* ranks : {"2", "5"}) {
+    std::set<std::string> seen;
+    for (const nlohmann::json& row : json["results"]) {
+      if (row["case"] != absl::StrCat("store_", ranks, "_ranks")) continue;
+      seen.insert(
+          absl::StrCat(row["subject"].get<std::string>(), ", ", row["unit"].get<std::string>()));
+    }
+    std::set<std::string> expected;
+    for (const char* subject : {"muster/reference", "muster/gloo"}) {
+      for (const char* unit : {"us", "server us/rank", "requests/rank", "bytes/rank"}) {
+        expected.insert(absl::StrCat(subject, ", ", unit));
+      }
+    }
+    EXPECT_EQ(seen, expected);
   }
 }
 
 TEST(BenchTest, APeerThatIsNotThereIsLeftOutAndSaidSo) {
-  const Measured measured = Measure("lifecycle", {"--peers=torch", "--python=/nonexistent/python"});
+  const Measured measured = Measure("lifecycle", "create_destroy",
+                                    {"--ranks=2", "--peers=torch", "--python=/nonexistent/python"});
   EXPECT_THAT(measured.table, HasSubstr("torch: not installed, left out (/nonexistent/python "
                                         "cannot import torch.distributed)\n"));
   EXPECT_THAT(measured.json["left_out"]["torch"].get<std::string>(), HasSubstr("not installed"));
@@ -156,12 +180,13 @@ TEST(BenchTest, APeerThatFailsFailsTheRunWithTheCauseAndWritesNothing) {
   std::ofstream(python) << "#!/bin/sh\n[ \"$1\" = -c ]\n";
   ASSERT_EQ(chmod(python.c_str(), 0700), 0);
   const std::string json = absl::StrCat(::testing::TempDir(), "/none.json");
-  const Outcome outcome = Bench({"--suite=lifecycle", "--repetitions=2", "--peers=torch",
-                                 absl::StrCat("--python=", python), absl::StrCat("--json=", json)});
+  const Outcome outcome =
+      Bench({"--suite=create_destroy", "--ranks=2", "--repetitions=2", "--peers=torch",
+             absl::StrCat("--python=", python), absl::StrCat("--json=", json)});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.errors,
               AllOf(HasSubstr("torch ended in its start (exited with code 1)"),
-                    HasSubstr("bench: lifecycle: FAILED"),
+                    HasSubstr("bench: create_destroy, 2 ranks: FAILED"),
                     // Where the peer fails on both ranks alike, in the words for that.
                     AnyOf(HasSubstr("failed first"), HasSubstr("ended first"))));
   EXPECT_EQ(access(json.c_str(), F_OK), -1);
@@ -170,7 +195,9 @@ TEST(BenchTest, APeerThatFailsFailsTheRunWithTheCauseAndWritesNothing) {
 TEST(BenchTest, WrongFlagsAreOneLineAndExitWithTwo) {
   const Outcome ranks = Bench({"--ranks=1"});
   EXPECT_EQ(ranks.code, 2);
-  EXPECT_EQ(ranks.errors, "bench: --ranks is \"1\": expected a whole number from 2 to 64\n");
+  EXPECT_EQ(ranks.errors,
+            "bench: --ranks is \"1\": expected whole numbers from 2 to 64, each once, with commas "
+            "between them\n");
   const Outcome json = Bench({"--json=/nonexistent/out.json"});
   EXPECT_EQ(json.code, 2);
   EXPECT_EQ(json.errors,
@@ -180,10 +207,10 @@ TEST(BenchTest, WrongFlagsAreOneLineAndExitWithTwo) {
 }
 
 TEST(BenchTest, ARunThatTakesTooLongFails) {
-  const Outcome outcome =
-      Bench({"--suite=lifecycle", "--repetitions=100000", "--peers=none", "--timeout=300ms"});
+  const Outcome outcome = Bench({"--suite=create_destroy", "--ranks=2", "--repetitions=100000",
+                                 "--peers=none", "--timeout=300ms"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.errors, HasSubstr("bench: lifecycle: FAILED after"));
+  EXPECT_THAT(outcome.errors, HasSubstr("bench: create_destroy, 2 ranks: FAILED after"));
   EXPECT_THAT(outcome.errors, HasSubstr("the timeout passed"));
   EXPECT_THAT(outcome.errors, Not(HasSubstr("INFO")));
 }

@@ -48,30 +48,33 @@ absl::Status CheckFolderOf(const std::string& path) {
       "--json is \"", path, "\": expected a file in a folder that is there and ours to write to"));
 }
 
-absl::StatusOr<Report> Measure(const SuiteJob& base, const PrivateFolder& folder) {
+absl::StatusOr<Report> Measure(const PartJob& base, const PrivateFolder& folder) {
   const Options& options = base.options;
   const absl::StatusOr<Peers> peers = PreparePeers(options, base.environment, folder);
   if (!peers.ok()) return peers.status();
-  Report report({*options.seed, options.ranks, options.repetitions});
+  Report report({*options.seed, options.repetitions});
   for (const auto& [peer, reason] : peers->left_out) report.LeaveOut(peer, reason);
-  for (const std::string& suite : options.suites) {
-    SuiteJob job = base;
-    job.suite = suite;
-    job.folder = folder.path();
-    job.peers = peers->found;
-    const std::vector<std::string> subjects = SubjectsOf(suite, job.peers);
-    std::cerr << "bench: " << suite << ": " << absl::StrJoin(subjects, ", ") << std::endl;
-    const absl::Time begin = MonotonicNow();
-    const absl::StatusOr<std::vector<Sample>> samples = RunSuite(job);
-    if (!samples.ok()) {
-      return absl::Status(samples.status().code(),
-                          absl::StrCat(suite, ": ", samples.status().message()));
+  for (const std::string& part : options.parts) {
+    const std::vector<std::string> subjects = SubjectsOf(part, peers->found);
+    for (int ranks : RanksOf(part, options)) {
+      PartJob job = base;
+      job.part = part;
+      job.ranks = ranks;
+      job.folder = folder.path();
+      job.peers = peers->found;
+      const std::string what = absl::StrCat(part, ", ", ranks, " ranks: ");
+      std::cerr << "bench: " << what << absl::StrJoin(subjects, ", ") << std::endl;
+      const absl::Time begin = MonotonicNow();
+      const absl::StatusOr<std::vector<Sample>> samples = RunPart(job);
+      if (!samples.ok()) {
+        return absl::Status(samples.status().code(),
+                            absl::StrCat(what, samples.status().message()));
+      }
+      const absl::Duration took = absl::Trunc(MonotonicNow() - begin, absl::Milliseconds(100));
+      std::cerr << "bench: " << what << "done in " << absl::FormatDuration(took) << std::endl;
+      absl::Status status = report.Add(std::string(SuiteOf(part)), subjects, *samples);
+      if (!status.ok()) return status;
     }
-    std::cerr << "bench: " << suite << ": done in "
-              << absl::FormatDuration(absl::Trunc(MonotonicNow() - begin, absl::Milliseconds(100)))
-              << std::endl;
-    absl::Status status = report.Add(suite, subjects, *samples);
-    if (!status.ok()) return status;
   }
   return report;
 }
@@ -97,13 +100,13 @@ int Main(std::vector<std::string> arguments) {
   absl::StatusOr<std::unique_ptr<PrivateFolder>> folder =
       PrivateFolder::Create(parent.empty() ? "/tmp" : parent);
   if (!folder.ok()) return Fail(kFailure, folder.status());
-  SuiteJob base;
+  PartJob base;
   base.options = *options;
   base.command = {"/proc/self/exe"};
   base.command.insert(base.command.end(), arguments.begin(), arguments.end());
   base.environment = environment;
-  std::cout << "bench: " << options->ranks << " ranks on this host, " << options->repetitions
-            << " repetitions, seed " << *options->seed << std::endl;
+  std::cout << "bench: " << options->repetitions << " repetitions on this host, seed "
+            << *options->seed << std::endl;
   const absl::StatusOr<Report> report = Measure(base, **folder);
   if (!report.ok()) return Fail(kFailure, report.status());
   std::cout << "\n" << report->Table() << std::flush;

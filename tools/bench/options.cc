@@ -25,17 +25,18 @@ namespace bench {
 namespace {
 
 constexpr absl::string_view kUsage =
-    R"(usage: bench [--suite=SUITE,...] [--ranks=N] [--repetitions=N] [--json=FILE] ...
+    R"(usage: bench [--suite=SUITE,...] [--ranks=N,...] [--repetitions=N] [--json=FILE] ...
 
 Measures process groups of N ranks on this host: Muster's, raw gloo's and, where they are installed,
 PyTorch's and OpenMPI's. All subjects are measured in one run, round by round, in a random order in
-each; what it prints is the median, the 10th and the 90th percentile in microseconds, and ratios of
-medians. Figures of two runs cannot be compared, ratios within one can.
+each; what it prints is the median, the 10th and the 90th percentile, and ratios of medians of
+times. Figures of two runs cannot be compared, ratios within one can.
 
-  --suite=LIST         of lifecycle (create and destroy), collective (all_reduce of f32) and
-                       detection (from SIGKILL of a rank to the last survivor's error); or all, the
-                       default
-  --ranks=N            2 to 64; 2
+  --suite=LIST         of lifecycle and collective (all_reduce of f32); or all, the default. Parts of
+                       lifecycle can be named alone: create_destroy, detection (from SIGKILL of a
+                       rank to the last survivor's error) and store (what create and close cost there)
+  --ranks=LIST         processes, each number 2 to 64; 2,4,8 for lifecycle and 2 for collective
+  --store-ranks=LIST   of the part store: threads, each number 2 to 1024; 2,16,64,256
   --repetitions=N      rounds that count, 1 to 100000; 30
   --warmup=N           rounds before them that do not, 0 to 1000; 3 (detection: at most 1)
   --sizes=LIST         of all_reduce, each a multiple of 4 bytes up to 1GiB; 4KiB,1MiB,16MiB
@@ -44,7 +45,7 @@ medians. Figures of two runs cannot be compared, ratios within one can.
   --peers=LIST         which of torch and openmpi to look for; or none; by default both. One that is
                        not installed is left out
   --python=PROGRAM     that imports torch; python3
-  --timeout=DURATION   of a suite (90s, 5m); 10m
+  --timeout=DURATION   of a part with one number of ranks (90s, 5m); 10m
 
 Exit code: 0; 1 when a measurement failed, with the cause; 2 for wrong arguments.
 )";
@@ -73,6 +74,24 @@ absl::Status ParseCount(absl::string_view flag, absl::string_view value, int lea
     return Bad(flag, value, absl::StrCat("a whole number from ", least, " to ", most));
   }
   *count = number;
+  return absl::OkStatus();
+}
+
+// Numbers, each at most once.
+absl::Status ParseCounts(absl::string_view flag, absl::string_view value, int least, int most,
+                         std::vector<int>* counts) {
+  std::vector<int> parsed;
+  for (const absl::string_view text : absl::StrSplit(value, ',')) {
+    int count = 0;
+    absl::Status status = ParseCount(flag, text, least, most, &count);
+    if (!status.ok() || std::find(parsed.begin(), parsed.end(), count) != parsed.end()) {
+      return Bad(flag, value,
+                 absl::StrCat("whole numbers from ", least, " to ", most,
+                              ", each once, with commas between them"));
+    }
+    parsed.push_back(count);
+  }
+  *counts = std::move(parsed);
   return absl::OkStatus();
 }
 
@@ -124,15 +143,34 @@ absl::Status ParseSizes(absl::string_view value, std::vector<int64_t>* sizes) {
   return absl::OkStatus();
 }
 
-absl::Status ParseFlag(absl::string_view name, absl::string_view value, Options* options) {
-  if (name == "suite") {
-    const Options defaults;
-    return ParseList(name, value, defaults.suites, "all", defaults.suites, &options->suites);
+// Suites and parts, as parts in the order in which they are always run.
+absl::Status ParseSuites(absl::string_view flag, absl::string_view value,
+                         std::vector<std::string>* parts) {
+  const std::vector<std::string> all = Options().parts;
+  std::vector<std::string> known = all;
+  known.insert(known.begin(), std::string(kLifecycle));
+  std::vector<std::string> named;
+  absl::Status status = ParseList(flag, value, known, "all", all, &named);
+  if (!status.ok()) return status;
+  const auto is_named = [&named](absl::string_view name) {
+    return std::find(named.begin(), named.end(), name) != named.end();
+  };
+  parts->clear();
+  for (const std::string& part : all) {
+    if (is_named(part) || is_named(SuiteOf(part))) parts->push_back(part);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ParseFlag(absl::string_view name, absl::string_view value, Options* options) {
+  if (name == "suite") return ParseSuites(name, value, &options->parts);
   if (name == "peers") {
     return ParseList(name, value, Options().peers, "none", {}, &options->peers);
   }
-  if (name == "ranks") return ParseCount(name, value, 2, Options::kMaxRanks, &options->ranks);
+  if (name == "ranks") return ParseCounts(name, value, 2, Options::kMaxRanks, &options->ranks);
+  if (name == "store-ranks") {
+    return ParseCounts(name, value, 2, Options::kMaxStoreRanks, &options->store_ranks);
+  }
   if (name == "repetitions") return ParseCount(name, value, 1, 100000, &options->repetitions);
   if (name == "warmup") return ParseCount(name, value, 0, 1000, &options->warmup);
   if (name == "sizes") return ParseSizes(value, &options->sizes);
@@ -194,6 +232,16 @@ absl::StatusOr<Options> ParseOptions(absl::Span<const std::string> arguments) {
 }
 
 absl::string_view Usage() { return kUsage; }
+
+absl::string_view SuiteOf(absl::string_view part) {
+  return part == kCollective ? kCollective : kLifecycle;
+}
+
+std::vector<int> RanksOf(absl::string_view part, const Options& options) {
+  if (part == kStore) return options.store_ranks;
+  if (!options.ranks.empty()) return options.ranks;
+  return part == kCollective ? std::vector<int>{2} : std::vector<int>{2, 4, 8};
+}
 
 std::string FormatBytes(int64_t bytes) {
   if (bytes % (int64_t{1} << 30) == 0) return absl::StrCat(bytes >> 30, "GiB");

@@ -22,21 +22,26 @@ using ::testing::IsEmpty;
 TEST(OptionsTest, NothingSaidMeansAllSuitesOnTwoRanks) {
   const absl::StatusOr<Options> options = ParseOptions({});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_THAT(options->suites, ElementsAre("lifecycle", "collective", "detection"));
-  EXPECT_EQ(options->ranks, 2);
+  EXPECT_THAT(options->parts, ElementsAre("create_destroy", "detection", "store", "collective"));
+  EXPECT_THAT(RanksOf("create_destroy", *options), ElementsAre(2, 4, 8));
+  EXPECT_THAT(RanksOf("detection", *options), ElementsAre(2, 4, 8));
+  EXPECT_THAT(RanksOf("store", *options), ElementsAre(2, 16, 64, 256));
+  EXPECT_THAT(RanksOf("collective", *options), ElementsAre(2));
   EXPECT_THAT(options->sizes, ElementsAre(4096, 1048576, 16777216));
   EXPECT_THAT(options->peers, ElementsAre("torch", "openmpi"));
   EXPECT_FALSE(options->seed.has_value());
 }
 
 TEST(OptionsTest, EveryFlagIsTakenInBothForms) {
-  const absl::StatusOr<Options> options =
-      ParseOptions({"--suite=detection,lifecycle", "--ranks", "4", "--repetitions=7", "--warmup=0",
-                    "--sizes=100B,12,2KiB,1GiB", "--seed=18446744073709551615", "--json",
-                    "out.json", "--peers=none", "--python=/opt/bin/python", "--timeout=90s"});
+  const absl::StatusOr<Options> options = ParseOptions(
+      {"--suite=store,detection", "--ranks", "4,2", "--store-ranks=1024,3", "--repetitions=7",
+       "--warmup=0", "--sizes=100B,12,2KiB,1GiB", "--seed=18446744073709551615", "--json",
+       "out.json", "--peers=none", "--python=/opt/bin/python", "--timeout=90s"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_THAT(options->suites, ElementsAre("detection", "lifecycle"));
-  EXPECT_EQ(options->ranks, 4);
+  EXPECT_THAT(options->parts, ElementsAre("detection", "store"));
+  EXPECT_THAT(RanksOf("create_destroy", *options), ElementsAre(4, 2));
+  EXPECT_THAT(RanksOf("collective", *options), ElementsAre(4, 2));
+  EXPECT_THAT(RanksOf("store", *options), ElementsAre(1024, 3));
   EXPECT_EQ(options->repetitions, 7);
   EXPECT_EQ(options->warmup, 0);
   EXPECT_THAT(options->sizes, ElementsAre(100, 12, 2048, 1073741824));
@@ -47,12 +52,27 @@ TEST(OptionsTest, EveryFlagIsTakenInBothForms) {
   EXPECT_EQ(options->timeout, absl::Seconds(90));
 }
 
+TEST(OptionsTest, ASuiteIsAllItsPartsOnceInOneOrder) {
+  const auto parts = [](const std::string& suites) {
+    return ParseOptions({"--suite=" + suites})->parts;
+  };
+  EXPECT_THAT(parts("lifecycle"), ElementsAre("create_destroy", "detection", "store"));
+  EXPECT_THAT(parts("detection,lifecycle"), ElementsAre("create_destroy", "detection", "store"));
+  EXPECT_THAT(parts("collective,create_destroy"), ElementsAre("create_destroy", "collective"));
+  EXPECT_EQ(parts("all"), Options().parts);
+  EXPECT_EQ(parts("collective,lifecycle"), Options().parts);
+  for (const char* part : {"create_destroy", "detection", "store"}) {
+    EXPECT_EQ(SuiteOf(part), "lifecycle");
+  }
+  EXPECT_EQ(SuiteOf("collective"), "collective");
+}
+
 TEST(OptionsTest, TheLastOneCounts) { EXPECT_EQ(ParseOptions({"--seed=1", "--seed=2"})->seed, 2u); }
 
 TEST(OptionsTest, HelpNamesEveryFlag) {
   EXPECT_TRUE(ParseOptions({"--help"})->help);
-  for (const char* flag : {"suite", "ranks", "repetitions", "warmup", "sizes", "seed", "json",
-                           "peers", "python", "timeout"}) {
+  for (const char* flag : {"suite", "ranks", "store-ranks", "repetitions", "warmup", "sizes",
+                           "seed", "json", "peers", "python", "timeout"}) {
     EXPECT_THAT(std::string(Usage()), HasSubstr(std::string("  --") + flag + "="));
   }
 }
@@ -62,11 +82,17 @@ TEST(OptionsTest, WhatIsWrongIsNamedWithItsValueAndTheFormExpected) {
     std::vector<std::string> arguments;
     std::string message;
   };
+  const std::string ranks = "whole numbers from 2 to 64, each once, with commas between them";
   const std::vector<Case> cases = {
-      {{"--ranks=1"}, "--ranks is \"1\": expected a whole number from 2 to 64"},
-      {{"--ranks=65"}, "--ranks is \"65\": expected a whole number from 2 to 64"},
-      {{"--ranks= 2"}, "--ranks is \" 2\": expected a whole number from 2 to 64"},
-      {{"--ranks=+2"}, "--ranks is \"+2\": expected a whole number from 2 to 64"},
+      {{"--ranks=1"}, "--ranks is \"1\": expected " + ranks},
+      {{"--ranks=65"}, "--ranks is \"65\": expected " + ranks},
+      {{"--ranks= 2"}, "--ranks is \" 2\": expected " + ranks},
+      {{"--ranks=+2"}, "--ranks is \"+2\": expected " + ranks},
+      {{"--ranks=2,"}, "--ranks is \"2,\": expected " + ranks},
+      {{"--ranks=2,2"}, "--ranks is \"2,2\": expected " + ranks},
+      {{"--store-ranks=1025"},
+       "--store-ranks is \"1025\": expected whole numbers from 2 to 1024, each once, with commas "
+       "between them"},
       {{"--ranks"}, "--ranks has no value: expected --ranks=VALUE"},
       {{"--repetitions=0"}, "--repetitions is \"0\": expected a whole number from 1 to 100000"},
       {{"--repetitions=x"}, "--repetitions is \"x\": expected a whole number from 1 to 100000"},
@@ -76,11 +102,11 @@ TEST(OptionsTest, WhatIsWrongIsNamedWithItsValueAndTheFormExpected) {
       {{"--timeout=inf"}, "--timeout is \"inf\": expected a duration such as 90s or 5m"},
       {{"--json="}, "--json is \"\": expected the name of a file"},
       {{"--suite=speed"},
-       "--suite is \"speed\": expected all or some of lifecycle, collective, detection, each once, "
-       "with commas between them"},
+       "--suite is \"speed\": expected all or some of lifecycle, create_destroy, detection, store, "
+       "collective, each once, with commas between them"},
       {{"--suite=lifecycle,lifecycle"},
-       "--suite is \"lifecycle,lifecycle\": expected all or some of lifecycle, collective, "
-       "detection, each once, with commas between them"},
+       "--suite is \"lifecycle,lifecycle\": expected all or some of lifecycle, create_destroy, "
+       "detection, store, collective, each once, with commas between them"},
       {{"--peers="},
        "--peers is \"\": expected none or some of torch, openmpi, each once, with commas between "
        "them"},

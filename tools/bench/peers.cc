@@ -93,7 +93,7 @@ absl::StatusOr<Peers> PreparePeers(const Options& options, const Environment& en
 
 PeerSubject::Setup PeerSetup(absl::string_view peer, const Options& options,
                              const Environment& environment, const std::string& folder,
-                             const std::string& prefix, int rank) {
+                             const std::string& prefix, int rank, int ranks) {
   PeerSubject::Setup setup;
   setup.name = std::string(peer);
   setup.prefix = prefix;
@@ -105,11 +105,10 @@ PeerSubject::Setup PeerSetup(absl::string_view peer, const Options& options,
   setup.environment = Environment(std::move(variables));
   if (peer == kTorch) {
     setup.command = {options.python, absl::StrCat(folder, "/", kTorchScript), prefix,
-                     absl::StrCat(rank), absl::StrCat(options.ranks)};
+                     absl::StrCat(rank), absl::StrCat(ranks)};
   } else if (rank == 0) {
     // Not bound to cores: no other subject is.
-    setup.command = {"mpirun",          "-n",        absl::StrCat(options.ranks),
-                     "--oversubscribe", "--bind-to", "none"};
+    setup.command = {"mpirun", "-n", absl::StrCat(ranks), "--oversubscribe", "--bind-to", "none"};
     if (geteuid() == 0) setup.command.push_back("--allow-run-as-root");
     setup.command.push_back(absl::StrCat(folder, "/", kMpiProgram));
     setup.command.push_back(prefix);

@@ -26,10 +26,11 @@ struct Peers {
 absl::StatusOr<Peers> PreparePeers(const Options& options, const Environment& environment,
                                    const PrivateFolder& folder);
 
-// How `rank` starts the peer that PreparePeers laid out in `folder`. Its FIFOs are at `prefix`.
+// How `rank` of `ranks` starts the peer that PreparePeers laid out in `folder`. Its FIFOs are at
+// `prefix`.
 PeerSubject::Setup PeerSetup(absl::string_view peer, const Options& options,
                              const Environment& environment, const std::string& folder,
-                             const std::string& prefix, int rank);
+                             const std::string& prefix, int rank, int ranks);
 
 }  // namespace bench
 }  // namespace muster

@@ -83,12 +83,12 @@ absl::StatusOr<int> OpenNew(const std::string& path) {
 
 }  // namespace
 
-std::string KilledFile(const std::string& suite_folder) {
-  return absl::StrCat(suite_folder, "/killed");
+std::string KilledFile(const std::string& job_folder) {
+  return absl::StrCat(job_folder, "/killed");
 }
 
-std::string SurvivorFile(const std::string& suite_folder, int rank) {
-  return absl::StrCat(suite_folder, "/survivor", rank);
+std::string SurvivorFile(const std::string& job_folder, int rank) {
+  return absl::StrCat(job_folder, "/survivor", rank);
 }
 
 absl::StatusOr<std::unique_ptr<RankBench>> RankBench::Create(const World& world,
@@ -121,14 +121,14 @@ absl::Status RankBench::AddSubjects(const Environment& environment) {
       subjects_.push_back(std::make_unique<MusterSubject>(pool_.get(), std::string(backend)));
     } else if (name == kGloo || name == kGlooFile) {
       absl::StatusOr<std::shared_ptr<::gloo::rendezvous::Store>> store =
-          name == kGloo ? ConnectGlooStore() : GlooFileStore(task_.suite_folder);
+          name == kGloo ? ConnectGlooStore() : GlooFileStore(task_.job_folder);
       if (!store.ok()) return About(name, store.status());
       subjects_.push_back(
           std::make_unique<GlooSubject>(name, world_.rank, world_.size, *std::move(store)));
     } else {
-      absl::StatusOr<std::unique_ptr<PeerSubject>> peer =
-          PeerSubject::Start(PeerSetup(name, task_.options, environment, task_.folder,
-                                       absl::StrCat(task_.suite_folder, "/", name), world_.rank));
+      absl::StatusOr<std::unique_ptr<PeerSubject>> peer = PeerSubject::Start(
+          PeerSetup(name, task_.options, environment, task_.folder,
+                    absl::StrCat(task_.job_folder, "/", name), world_.rank, world_.size));
       if (!peer.ok()) return peer.status();
       peers.push_back(peer->get());
       subjects_.push_back(*std::move(peer));
@@ -200,7 +200,7 @@ absl::Status RankBench::Rounds(const std::string& case_name, Turn turn,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Sample>> RankBench::Lifecycle() {
+absl::StatusOr<std::vector<Sample>> RankBench::CreateDestroy() {
   std::vector<Sample> samples;
   absl::Status status = Rounds(
       absl::StrCat("create_destroy_", world_.size, "_ranks"),
@@ -237,8 +237,8 @@ absl::StatusOr<std::vector<Sample>> RankBench::Collective() {
 absl::Status RankBench::Detection() {
   Subject& subject = *subjects_[0];
   const bool victim = world_.rank == world_.size - 1;
-  const absl::StatusOr<int> file = OpenNew(victim ? KilledFile(task_.suite_folder)
-                                                  : SurvivorFile(task_.suite_folder, world_.rank));
+  const absl::StatusOr<int> file =
+      OpenNew(victim ? KilledFile(task_.job_folder) : SurvivorFile(task_.job_folder, world_.rank));
   if (!file.ok()) return file.status();
   absl::Status status = subject.Open();
   if (status.ok()) status = subject.AllReduce(1, 1).status();

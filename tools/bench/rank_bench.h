@@ -1,4 +1,4 @@
-// One rank's part of a suite: the subjects, and what keeps the ranks in step.
+// What one rank does for a part of a suite: the subjects, and what keeps the ranks in step.
 #ifndef MUSTER_TOOLS_BENCH_RANK_BENCH_H_
 #define MUSTER_TOOLS_BENCH_RANK_BENCH_H_
 
@@ -29,7 +29,7 @@ namespace bench {
 // What the process that started the ranks tells them, beside the command line.
 struct RankTask {
   std::string folder;                 // of this run, the peers' programs in it
-  std::string suite_folder;           // empty but for the peers' FIFOs
+  std::string job_folder;             // of these ranks alone, empty but for the peers' FIFOs
   std::vector<std::string> subjects;  // "muster/gloo", "gloo", "gloo/file", "torch", ...
   Options options;
 };
@@ -42,11 +42,11 @@ class RankBench {
                                                            const RankTask& task);
 
   // Collective, each. The samples of rank 0: of each turn the time of the slowest rank.
-  absl::StatusOr<std::vector<Sample>> Lifecycle();
+  absl::StatusOr<std::vector<Sample>> CreateDestroy();
   absl::StatusOr<std::vector<Sample>> Collective();
 
   // The first subject is killed on the last rank, in the middle of a sum: this does not return
-  // there. It leaves SIGKILL's time in the suite's folder, each survivor the time of its error.
+  // there. It leaves SIGKILL's time in the job's folder, each survivor the time of its error.
   absl::Status Detection();
 
   // Collective. The end in good order; the destructor's is not.
@@ -71,10 +71,10 @@ class RankBench {
   std::vector<std::unique_ptr<Subject>> subjects_;
 };
 
-// Names of the files in a suite's folder.
+// Names of the files in a job's folder.
 inline constexpr char kSamplesFile[] = "samples";
-std::string KilledFile(const std::string& suite_folder);
-std::string SurvivorFile(const std::string& suite_folder, int rank);
+std::string KilledFile(const std::string& job_folder);
+std::string SurvivorFile(const std::string& job_folder, int rank);
 
 }  // namespace bench
 }  // namespace muster

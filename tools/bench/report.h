@@ -1,17 +1,18 @@
 // The results of a run: a table for a terminal, JSON for programs.
 //
-//   {"seed": 7, "ranks": 2, "repetitions": 30, "left_out": {"torch": "not installed, ..."},
+//   {"seed": 7, "repetitions": 30, "left_out": {"torch": "not installed, ..."},
 //    "results": [{"suite": "lifecycle", "case": "create_destroy_2_ranks",
 //                 "subject": "muster/gloo", "median": 1510.2, "p10": 1390.1, "p90": 1892.0,
 //                 "unit": "us", "samples": 30}, ...],
-//    "ratios": {"lifecycle/create_destroy_2_ranks: muster/gloo : gloo": 1.12, ...}}
+//    "ratios": {"lifecycle/create_destroy_2_ranks: muster/gloo : gloo": 0.6, ...},
+//    "goals": [{"goal": "muster/gloo : gloo", "value": 0.6, "at_most": 1.2, "unit": "",
+//               "kept": true, "where": "create_destroy_2_ranks"}, ...]}
 #ifndef MUSTER_TOOLS_BENCH_REPORT_H_
 #define MUSTER_TOOLS_BENCH_REPORT_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,7 +27,6 @@ class Report {
  public:
   struct Run {
     uint64_t seed = 0;
-    int ranks = 0;
     int repetitions = 0;
   };
   explicit Report(const Run& run) : run_(run) {}
@@ -34,13 +34,13 @@ class Report {
   // "torch", "not installed, left out (...)".
   void LeaveOut(const std::string& peer, const std::string& reason) { left_out_[peer] = reason; }
 
-  // The samples of one suite, in rows by case and subject in the order of `subjects`.
+  // Samples of one suite, in rows by case, subject (in the order of `subjects`) and unit.
   // InvalidArgument when a case has no sample of one of them.
   absl::Status Add(const std::string& suite, const std::vector<std::string>& subjects,
                    const std::vector<Sample>& samples);
 
-  // The table, then the ratios: of medians, of each of Muster's subjects to each that is not, and
-  // among its own to muster/reference.
+  // The table; the ratios, of medians of times, of each of Muster's subjects to each that is not,
+  // and among its own to muster/reference; a line for each goal that was measured.
   std::string Table() const;
   std::string Json() const;
 
@@ -49,13 +49,33 @@ class Report {
     std::string suite;
     std::string case_name;
     std::string subject;
-    Summary summary;  // us
+    std::string unit;
+    Summary summary;
   };
+  struct RatioRow {
+    std::string suite;
+    std::string case_name;
+    std::string what;  // "muster/gloo : gloo"
+    double value = 0;
+
+    std::string Name() const;
+  };
+  // What this project holds itself to, and the worst that was measured of it.
+  struct Goal {
+    std::string what;
+    double value = 0;
+    double at_most = 0;
+    std::string unit;
+    std::string where;
+
+    bool kept() const { return value <= at_most; }
+  };
+  std::vector<Goal> Goals() const;
 
   Run run_;
   std::map<std::string, std::string> left_out_;
   std::vector<Row> rows_;
-  std::vector<std::pair<std::string, double>> ratios_;
+  std::vector<RatioRow> ratios_;
 };
 
 // Replaces `path`, or leaves it as it was: never half of it. The error names the path.

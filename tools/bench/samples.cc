@@ -20,7 +20,8 @@ namespace bench {
 std::string FormatSamples(const std::vector<Sample>& samples) {
   std::string text;
   for (const Sample& sample : samples) {
-    absl::StrAppendFormat(&text, "%s\t%s\t%.17g\n", sample.case_name, sample.subject, sample.us);
+    absl::StrAppendFormat(&text, "%s\t%s\t%.17g\t%s\n", sample.case_name, sample.subject,
+                          sample.value, sample.unit);
   }
   return text;
 }
@@ -33,16 +34,17 @@ absl::StatusOr<std::vector<Sample>> ParseSamples(absl::string_view text) {
     if (i + 1 == lines.size() && lines[i].empty()) break;
     const std::vector<absl::string_view> fields = absl::StrSplit(lines[i], '\t');
     Sample sample;
-    const bool good = fields.size() == 3 && !fields[0].empty() && !fields[1].empty() &&
-                      absl::SimpleAtod(fields[2], &sample.us) && std::isfinite(sample.us) &&
-                      i + 1 < lines.size();
+    const bool good = fields.size() == 4 && !fields[0].empty() && !fields[1].empty() &&
+                      absl::SimpleAtod(fields[2], &sample.value) && std::isfinite(sample.value) &&
+                      !fields[3].empty() && i + 1 < lines.size();
     if (!good) {
       return absl::InvalidArgumentError(
           absl::StrCat("line ", i + 1, " of the samples is \"", absl::Utf8SafeCHexEscape(lines[i]),
-                       "\": expected case, subject and microseconds, with tabs between them"));
+                       "\": expected case, subject, value and unit, with tabs between them"));
     }
     sample.case_name = std::string(fields[0]);
     sample.subject = std::string(fields[1]);
+    sample.unit = std::string(fields[3]);
     samples.push_back(sample);
   }
   return samples;

@@ -1,6 +1,6 @@
 // What the ranks measured, on its way to the process that started them: a line a sample.
 //
-//   create_destroy_2_ranks<TAB>muster/gloo<TAB>2143.5
+//   create_destroy_2_ranks<TAB>muster/gloo<TAB>2143.5<TAB>us
 #ifndef MUSTER_TOOLS_BENCH_SAMPLES_H_
 #define MUSTER_TOOLS_BENCH_SAMPLES_H_
 
@@ -13,10 +13,14 @@
 namespace muster {
 namespace bench {
 
+// The unit of times; another one is text for the table and the JSON: "requests/rank".
+inline constexpr absl::string_view kMicroseconds = "us";
+
 struct Sample {
   std::string case_name;  // "create_destroy_2_ranks"
   std::string subject;    // "muster/gloo"
-  double us = 0;
+  double value = 0;
+  std::string unit = std::string(kMicroseconds);
 };
 
 std::string FormatSamples(const std::vector<Sample>& samples);

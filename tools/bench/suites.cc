@@ -36,6 +36,7 @@
 #include "muster/tools/bench/report.h"
 #include "muster/tools/bench/samples.h"
 #include "muster/tools/bench/schedule.h"
+#include "muster/tools/bench/store_bench.h"
 
 namespace muster {
 namespace bench {
@@ -43,8 +44,8 @@ namespace {
 
 // How a rank learns its part; all else is on the command line.
 constexpr char kFolderVariable[] = "MUSTER_BENCH_FOLDER";
-constexpr char kSuiteFolderVariable[] = "MUSTER_BENCH_SUITE_FOLDER";
-constexpr char kSuiteVariable[] = "MUSTER_BENCH_SUITE";
+constexpr char kJobFolderVariable[] = "MUSTER_BENCH_JOB_FOLDER";
+constexpr char kPartVariable[] = "MUSTER_BENCH_PART";
 constexpr char kSubjectsVariable[] = "MUSTER_BENCH_SUBJECTS";
 constexpr char kSeedVariable[] = "MUSTER_BENCH_SEED";
 
@@ -75,17 +76,17 @@ class KeptOutput final : public OutputSink {
   std::map<int, std::string> text_;
 };
 
-JobOptions MakeJob(const SuiteJob& suite, const std::string& suite_folder,
+JobOptions MakeJob(const PartJob& part, const std::string& job_folder,
                    const std::vector<std::string>& subjects, OutputSink* output) {
   JobOptions job;
-  job.command = suite.command;
-  job.ranks = suite.options.ranks;
-  Environment::Variables variables = suite.environment.variables();
-  variables[kFolderVariable] = suite.folder;
-  variables[kSuiteFolderVariable] = suite_folder;
-  variables[kSuiteVariable] = suite.suite;
+  job.command = part.command;
+  job.ranks = part.ranks;
+  Environment::Variables variables = part.environment.variables();
+  variables[kFolderVariable] = part.folder;
+  variables[kJobFolderVariable] = job_folder;
+  variables[kPartVariable] = part.part;
   variables[kSubjectsVariable] = absl::StrJoin(subjects, ",");
-  variables[kSeedVariable] = absl::StrCat(suite.options.seed.value_or(0));
+  variables[kSeedVariable] = absl::StrCat(part.options.seed.value_or(0));
   job.environment = Environment(std::move(variables));
   job.store = ServeUnixStore();
   job.output = output;
@@ -116,17 +117,17 @@ absl::Status Failed(const JobResult& result) {
   return absl::AbortedError(absl::StrJoin(result.Report(), "; "));
 }
 
-absl::StatusOr<std::vector<Sample>> RunRounds(const SuiteJob& suite) {
+absl::StatusOr<std::vector<Sample>> RunRounds(const PartJob& part) {
   const absl::StatusOr<std::string> folder =
-      MakeFolder(absl::StrCat(suite.folder, "/", suite.suite));
+      MakeFolder(absl::StrCat(part.folder, "/", part.part, ".", part.ranks));
   if (!folder.ok()) return folder.status();
-  for (const std::string& peer : suite.peers) {
-    absl::Status status = MakePeerFifos(absl::StrCat(*folder, "/", peer), suite.options.ranks);
+  for (const std::string& peer : part.peers) {
+    absl::Status status = MakePeerFifos(absl::StrCat(*folder, "/", peer), part.ranks);
     if (!status.ok()) return status;
   }
   KeptOutput output;
-  JobOptions job = MakeJob(suite, *folder, SubjectsOf(suite.suite, suite.peers), &output);
-  job.limits.timeout = suite.options.timeout;
+  JobOptions job = MakeJob(part, *folder, SubjectsOf(part.part, part.peers), &output);
+  job.limits.timeout = part.options.timeout;
   const absl::StatusOr<JobResult> result = RunJob(job);
   if (!result.ok()) return result.status();
   if (!result->ok()) {
@@ -139,18 +140,18 @@ absl::StatusOr<std::vector<Sample>> RunRounds(const SuiteJob& suite) {
 }
 
 // One job a sample: a rank dies in each.
-absl::StatusOr<Sample> DetectOnce(const SuiteJob& suite, const std::string& folder,
+absl::StatusOr<Sample> DetectOnce(const PartJob& part, const std::string& folder,
                                   const std::string& subject, absl::Duration timeout) {
   absl::StatusOr<std::string> made = MakeFolder(folder);
   if (!made.ok()) return made.status();
   KeptOutput output;
-  JobOptions job = MakeJob(suite, folder, {subject}, &output);
+  JobOptions job = MakeJob(part, folder, {subject}, &output);
   job.limits.timeout = timeout;
   // The survivors' own bound is what is measured where nothing is noticed.
   job.limits.failure_grace = kStepTimeout + absl::Seconds(5);
   const absl::StatusOr<JobResult> result = RunJob(job);
   if (!result.ok()) return result.status();
-  const int victim = suite.options.ranks - 1;
+  const int victim = part.ranks - 1;
   bool as_planned = result->first_failed == victim && result->left.empty();
   for (int rank = 0; rank < victim; ++rank) {
     const RankResult& survivor = result->ranks[static_cast<size_t>(rank)];
@@ -171,26 +172,28 @@ absl::StatusOr<Sample> DetectOnce(const SuiteJob& suite, const std::string& fold
     }
     last = std::max(last, *noticed);
   }
-  return Sample{absl::StrCat("sigkill_", suite.options.ranks, "_ranks"), subject,
+  return Sample{absl::StrCat("sigkill_", part.ranks, "_ranks"), subject,
                 static_cast<double>(last - *killed) / 1000};
 }
 
-absl::StatusOr<std::vector<Sample>> RunDetection(const SuiteJob& suite) {
-  const absl::Time deadline = MonotonicNow() + suite.options.timeout;
-  const std::vector<std::string> subjects = SubjectsOf(suite.suite, suite.peers);
+absl::Status TookTooLong(const Options& options, int round) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("--timeout=", absl::FormatDuration(options.timeout), " passed in round ", round,
+                   " of ", options.repetitions, ": give it more, or fewer repetitions"));
+}
+
+absl::StatusOr<std::vector<Sample>> RunDetection(const PartJob& part) {
+  const absl::Time deadline = MonotonicNow() + part.options.timeout;
+  const std::vector<std::string> subjects = SubjectsOf(part.part, part.peers);
   std::vector<Sample> samples;
-  for (int round = -std::min(suite.options.warmup, 1); round < suite.options.repetitions; ++round) {
+  for (int round = -std::min(part.options.warmup, 1); round < part.options.repetitions; ++round) {
     for (int index :
-         RoundOrder(suite.options.seed.value_or(0), round, static_cast<int>(subjects.size()))) {
+         RoundOrder(part.options.seed.value_or(0), round, static_cast<int>(subjects.size()))) {
       const absl::Duration left = deadline - MonotonicNow();
-      if (left <= absl::ZeroDuration()) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            "--timeout=", absl::FormatDuration(suite.options.timeout), " passed in round ", round,
-            " of ", suite.options.repetitions, ": give it more, or fewer repetitions"));
-      }
-      const absl::StatusOr<Sample> sample =
-          DetectOnce(suite, absl::StrCat(suite.folder, "/", suite.suite, ".", round, ".", index),
-                     subjects[static_cast<size_t>(index)], left);
+      if (left <= absl::ZeroDuration()) return TookTooLong(part.options, round);
+      const absl::StatusOr<Sample> sample = DetectOnce(
+          part, absl::StrCat(part.folder, "/", part.part, ".", part.ranks, ".", round, ".", index),
+          subjects[static_cast<size_t>(index)], left);
       if (!sample.ok()) return sample.status();
       if (round >= 0) samples.push_back(*sample);
     }
@@ -198,52 +201,82 @@ absl::StatusOr<std::vector<Sample>> RunDetection(const SuiteJob& suite) {
   return samples;
 }
 
-absl::Status RunRank(const RankTask& task, const std::string& suite,
+// In this process: its ranks are threads.
+absl::StatusOr<std::vector<Sample>> RunStore(const PartJob& part) {
+  const absl::Time deadline = MonotonicNow() + part.options.timeout;
+  const absl::StatusOr<std::string> folder =
+      MakeFolder(absl::StrCat(part.folder, "/", part.part, ".", part.ranks));
+  if (!folder.ok()) return folder.status();
+  absl::StatusOr<std::unique_ptr<StoreBench>> bench = StoreBench::Create(part.ranks, *folder);
+  if (!bench.ok()) return bench.status();
+  const std::string case_name = absl::StrCat("store_", part.ranks, "_ranks");
+  const std::vector<std::string> subjects = SubjectsOf(part.part, part.peers);
+  std::vector<Sample> samples;
+  for (int round = -part.options.warmup; round < part.options.repetitions; ++round) {
+    for (int index :
+         RoundOrder(part.options.seed.value_or(0), round, static_cast<int>(subjects.size()))) {
+      if (MonotonicNow() >= deadline) return TookTooLong(part.options, round);
+      const std::string& subject = subjects[static_cast<size_t>(index)];
+      const absl::StatusOr<StoreCost> cost = (*bench)->CreateAndClose(subject);
+      if (!cost.ok()) return cost.status();
+      if (round < 0) continue;
+      samples.push_back({case_name, subject, absl::ToDoubleMicroseconds(cost->slowest)});
+      samples.push_back({case_name, subject, cost->server_us, "server us/rank"});
+      samples.push_back({case_name, subject, cost->requests, "requests/rank"});
+      samples.push_back({case_name, subject, cost->bytes, "bytes/rank"});
+    }
+  }
+  return samples;
+}
+
+absl::Status RunRank(const RankTask& task, const std::string& part,
                      const Environment& environment) {
   const absl::StatusOr<World> world = WorldFromEnvironment(environment);
   if (!world.ok()) return world.status();
   absl::StatusOr<std::unique_ptr<RankBench>> bench = RankBench::Create(*world, environment, task);
   if (!bench.ok()) return bench.status();
-  if (suite == kDetection) return (*bench)->Detection();
+  if (part == kDetection) return (*bench)->Detection();
   const absl::StatusOr<std::vector<Sample>> samples =
-      suite == kLifecycle ? (*bench)->Lifecycle() : (*bench)->Collective();
+      part == kCreateDestroy ? (*bench)->CreateDestroy() : (*bench)->Collective();
   if (!samples.ok()) return samples.status();
   absl::Status status = (*bench)->Close();
   if (!status.ok() || world->rank != 0) return status;
-  return WriteFileAtomically(absl::StrCat(task.suite_folder, "/", kSamplesFile),
+  return WriteFileAtomically(absl::StrCat(task.job_folder, "/", kSamplesFile),
                              FormatSamples(*samples));
 }
 
 }  // namespace
 
-std::vector<std::string> SubjectsOf(absl::string_view suite,
-                                    const std::vector<std::string>& peers) {
-  std::vector<std::string> subjects = {"muster/reference", "muster/gloo", "gloo"};
-  if (suite == kLifecycle) subjects.push_back("gloo/file");
-  if (suite != kDetection) subjects.insert(subjects.end(), peers.begin(), peers.end());
+std::vector<std::string> SubjectsOf(absl::string_view part, const std::vector<std::string>& peers) {
+  std::vector<std::string> subjects = {"muster/reference", "muster/gloo"};
+  if (part == kStore) return subjects;
+  subjects.push_back("gloo");
+  if (part == kCreateDestroy) subjects.push_back("gloo/file");
+  if (part != kDetection) subjects.insert(subjects.end(), peers.begin(), peers.end());
   return subjects;
 }
 
-absl::StatusOr<std::vector<Sample>> RunSuite(const SuiteJob& job) {
-  return job.suite == kDetection ? RunDetection(job) : RunRounds(job);
+absl::StatusOr<std::vector<Sample>> RunPart(const PartJob& job) {
+  if (job.part == kStore) return RunStore(job);
+  return job.part == kDetection ? RunDetection(job) : RunRounds(job);
 }
 
-bool IsRank(const Environment& environment) { return environment.Get(kSuiteVariable).has_value(); }
+bool IsRank(const Environment& environment) { return environment.Get(kPartVariable).has_value(); }
 
 int RankMain(const Options& options, const Environment& environment) {
   RankTask task;
   task.folder = environment.Get(kFolderVariable).value_or("");
-  task.suite_folder = environment.Get(kSuiteFolderVariable).value_or("");
+  task.job_folder = environment.Get(kJobFolderVariable).value_or("");
   task.subjects = absl::StrSplit(environment.Get(kSubjectsVariable).value_or(""), ',');
   task.options = options;
   uint64_t seed = 0;
   if (absl::SimpleAtoi(environment.Get(kSeedVariable).value_or(""), &seed)) {
     task.options.seed = seed;
   }
-  const std::string suite = environment.Get(kSuiteVariable).value_or("");
-  const absl::Status status = RunRank(task, suite, environment);
+  const std::string part = environment.Get(kPartVariable).value_or("");
+  const absl::Status status = RunRank(task, part, environment);
   if (status.ok()) return 0;
-  std::cerr << "bench, " << suite << ": " << status.message() << std::endl;
+  std::cerr << "bench, " << part << ": " << status.message() << std::endl;
   return 1;
 }
 
