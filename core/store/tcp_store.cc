@@ -1,5 +1,7 @@
 #include "muster/core/store/tcp_store.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -54,6 +56,9 @@ class TcpChannel final : public ClientCore::Channel,
         [weak = weak_from_this()](const absl::Status& why) {
           if (const auto self = weak.lock()) self->OnClosed(why);
         });
+    // No network lies between: while its process is there, a silent server is one that is paused
+    // (Ctrl-Z on the launcher), and it ends with its connection.
+    server_may_pause_ = family == AF_UNIX;
     last_beat_ = control_->Now();
     if (heartbeat_timeout_ != absl::InfiniteDuration()) Beat();
   }
@@ -124,7 +129,7 @@ class TcpChannel final : public ClientCore::Channel,
     const absl::Time now = control_->Now();
     silence_ += std::clamp(now - last_beat_, absl::ZeroDuration(), 2 * beat);
     last_beat_ = now;
-    if (silence_ > heartbeat_timeout_) {
+    if (silence_ > heartbeat_timeout_ && !server_may_pause_) {
       return stream_->Close(absl::UnavailableError(
           absl::StrCat("no sign of life for ", absl::FormatDuration(heartbeat_timeout_))));
     }
@@ -146,6 +151,7 @@ class TcpChannel final : public ClientCore::Channel,
   const absl::Duration heartbeat_timeout_;
   const uint64_t fork_generation_;
   std::shared_ptr<FrameStream> stream_;
+  bool server_may_pause_ = false;
   absl::Time last_beat_;
   absl::Duration silence_ = absl::ZeroDuration();
   Executor::TimerId beat_timer_ = 0;

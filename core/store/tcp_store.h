@@ -39,7 +39,8 @@ class TcpStore final : public store_internal::ClientStore {
     std::string token;
     SessionInfo session;
     // A beat each tenth of it, both ways. The server declares this session lost when it hears
-    // nothing for longer, and this side the server. Infinite: no beats.
+    // nothing for longer, and this side the server, but for one on a unix socket: that is there as
+    // long as the connection, paused or not. Infinite: no beats.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
     // How long to try: the server may start later than its clients.
     absl::Time deadline = absl::InfinitePast();

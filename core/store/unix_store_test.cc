@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -63,6 +64,26 @@ TEST_F(UnixStoreTest, IsServedAndItsSocketIsForOneUserAndGoesWithTheServer) {
   EXPECT_TRUE(Leave(*store).ok());
   EXPECT_TRUE(server->Stop(Soon()).ok());
   EXPECT_FALSE(IsThere());
+}
+
+// As a launcher is by Ctrl-Z.
+TEST_F(UnixStoreTest, AServerThatIsPausedForLongerThanTheHeartbeatTimeoutLosesNobody) {
+  const std::unique_ptr<ControlThread> servers = *ControlThread::Start();
+  server_options_.control_thread = servers.get();
+  auto server = Serve();
+  ASSERT_NE(server, nullptr);
+  auto options = ClientOptions(server->address(), 1);
+  options.heartbeat_timeout = absl::Milliseconds(100);
+  auto store = TcpStore::Connect(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  absl::Notification goes_on;
+  servers->Post([&goes_on] { goes_on.WaitForNotification(); });
+  control_->PostAt(control_->Now() + 5 * options.heartbeat_timeout,
+                   [&goes_on] { goes_on.Notify(); });
+  goes_on.WaitForNotification();
+  EXPECT_TRUE(Set(**store, "k", "v").ok());
+  store->reset();
+  server.reset();
 }
 
 TEST_F(UnixStoreTest, ThePathIsFreeForTheNextServerAtOnceAndTakenUntilThen) {
