@@ -210,6 +210,10 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
   const int member = Member(session.rank);
   if (member < 0 || member == options_.rank) return Finish();
   const bool alive = session.liveness == SessionRecord::Liveness::kLive;
+  if (agreed_) {
+    OnSessionOfClosed(now, session);
+    return Finish();
+  }
   switch (state()) {
     case GroupState::kRendezvous:
       if (std::string end = EndOfProcess(session); !end.empty()) {
@@ -233,16 +237,28 @@ Actions GroupProtocol::OnSession(absl::Time now, const SessionRecord& session) {
               Certainty::kCause);
       break;
     }
-    default:  // after the agreement to close peers come and go as they like
+    default:
       break;
   }
   return Finish();
 }
 
+// Peers come and go as they like then. But one that is gone without a goodbye may be why the
+// backend does not finish.
+void GroupProtocol::OnSessionOfClosed(absl::Time now, const SessionRecord& session) {
+  if (session.incarnation != agreement_.incarnations[Member(session.rank)]) return;
+  const std::string end = EndOfProcess(session);
+  if (end.empty()) return;
+  if (lost_closing_.empty()) lost_closing_ = end;
+  if (state() == GroupState::kAborting) FailToClose(now, absl::UnavailableError(end));
+}
+
 Actions GroupProtocol::OnStoreLost(absl::Time now, const absl::Status& why) {
   store_lost_ = true;
   pending_gather_.clear();
-  if (state() != GroupState::kCreated && state() != GroupState::kClosing && !IsTerminal(state())) {
+  if (agreed_) {
+    Resolve(candidate_);  // nobody will say more
+  } else if (state() != GroupState::kCreated && !IsTerminal(state())) {
     FailNow(now, why, Certainty::kCause);
     Resolve(candidate_);
   }
@@ -320,7 +336,8 @@ void GroupProtocol::TellOfFailure(absl::Time now, GroupState failed_in) {
   // Without a generation nobody else shares the failure, and after the agreement to close it is
   // this rank's alone.
   const bool meeting = generation() == 0 && !pending_gather_.empty();
-  if ((generation() == 0 && !meeting) || failed_in == GroupState::kClosing || store_lost_) {
+  const bool alone = failed_in == GroupState::kClosing && certainty_ == Certainty::kCause;
+  if ((generation() == 0 && !meeting) || alone || store_lost_) {
     Resolve(candidate_);
     return;
   }

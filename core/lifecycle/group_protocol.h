@@ -166,6 +166,10 @@ class GroupProtocol {
   void VoteWhenDrained();
   void SendVote(const std::string& holders);
   void AgreeToClose(absl::Time now);
+  // The backend did not finalize, for this reason.
+  void FailToClose(absl::Time now, const absl::Status& why);
+  // A member's session, after the agreement to close.
+  void OnSessionOfClosed(absl::Time now, const SessionRecord& session);
   void TakeRecord(absl::Time now, Revision revision, const GroupRecord& record);
   void HandleRecord(absl::Time now);
   bool Superseded() const;
@@ -195,6 +199,8 @@ class GroupProtocol {
   bool voting_ = false;
   bool drained_ = false;
   int64_t drained_sequence_ = 0;
+  bool agreed_ = false;       // all did: what goes wrong now is this rank's alone
+  std::string lost_closing_;  // whose process has ended since, and how
 
   // Failing.
   absl::Status candidate_;

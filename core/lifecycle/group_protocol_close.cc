@@ -83,10 +83,20 @@ Actions GroupProtocol::OnFinalized(absl::Time now, absl::Status result) {
   if (result.ok()) {
     Apply(GroupEvent::kFinalized);
   } else {
-    FailNow(now, Prefixed(absl::StrCat("'", id(), "' was not closed cleanly: "), result),
-            Certainty::kCause);
+    FailToClose(now, result);
   }
   return Finish();
+}
+
+void GroupProtocol::FailToClose(absl::Time now, const absl::Status& why) {
+  const std::string not_clean = absl::StrCat("'", id(), "' was not closed cleanly: ");
+  // Whom a broken connection or a wait names may only have been next to the one that is gone.
+  const bool for_another = absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why);
+  if (for_another && !lost_closing_.empty()) {
+    FailNow(now, absl::UnavailableError(not_clean + lost_closing_), Certainty::kCause);
+  } else {
+    FailNow(now, Prefixed(not_clean, why), CertaintyOf(why));
+  }
 }
 
 Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> result) {
@@ -129,6 +139,7 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
 }
 
 void GroupProtocol::CloseIsLate(absl::Time now) {
+  if (!lost_closing_.empty()) return FailToClose(now, absl::UnavailableError(lost_closing_));
   const char* const waiting = state() == GroupState::kClosing ? "its backend did not finish"
                               : drained_ ? "other ranks had not finished their work"
                                          : "this rank had not finished its work";
@@ -228,7 +239,10 @@ void GroupProtocol::AgreeToClose(absl::Time now) {
   close_by_ = std::max(close_by_, now + options_.close_timeout);
   want_intent_.reset();
   Apply(GroupEvent::kCloseAgreed);
-  Do(action::Finalize{close_by_});
+  agreed_ = true;
+  // A little earlier than the close is late: of a peer that does not come, the backend knows which
+  // one it is.
+  Do(action::Finalize{close_by_ - std::min(options_.cause_window, (close_by_ - now) / 4)});
 }
 
 }  // namespace muster

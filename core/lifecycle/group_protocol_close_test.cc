@@ -261,6 +261,56 @@ TEST(GroupProtocolCloseTest, ABackendThatDoesNotFinalizeCleanlyIsThisRanksFailur
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
 }
 
+TEST(GroupProtocolCloseTest, AConnectionThatBreaksInFinalizeIsASuspicionUntilItIsKnownWhoIsGone) {
+  for (const bool known_before : {false, true}) {
+    ProtocolDriver driver(/*rank=*/0, /*size=*/3);
+    driver.ToClosing();
+    if (known_before) {
+      driver.Lose(1);
+      EXPECT_EQ(driver.protocol.state(), GroupState::kClosing) << "it may have closed before";
+    }
+    driver.Take(driver.protocol.OnFinalized(driver.now,
+                                            absl::UnavailableError("lost contact with rank 2")));
+    EXPECT_TRUE(driver.Did<action::AbortBackend>());
+    EXPECT_EQ(driver.Did<action::CauseResolved>(), known_before);
+    if (!known_before) {
+      driver.Session(2, SessionRecord::Liveness::kLeft, 102);  // in good order: not to blame
+      EXPECT_FALSE(driver.Did<action::CauseResolved>());
+      driver.Lose(1);
+    }
+    EXPECT_FALSE(driver.Did<action::WriteRecord>()) << "it is this rank's failure alone";
+    EXPECT_THAT(CauseOf(driver),
+                ::testing::ContainsRegex(
+                    "^'train/1' was not closed cleanly: rank 1 .*was lost: killed by signal 9$"));
+  }
+}
+
+TEST(GroupProtocolCloseTest, ASuspicionInFinalizeThatNobodyExplainsIsWhatItIs) {
+  ProtocolDriver driver;
+  driver.ToClosing();
+  driver.Take(
+      driver.protocol.OnFinalized(driver.now, absl::UnavailableError("lost contact with rank 1")));
+  EXPECT_FALSE(driver.Did<action::CauseResolved>());
+  driver.Sleep(ProtocolDriver::kWindow);
+  EXPECT_FALSE(driver.Did<action::WriteRecord>());
+  EXPECT_EQ(CauseOf(driver), "'train/1' was not closed cleanly: lost contact with rank 1");
+}
+
+TEST(GroupProtocolCloseTest, AFinalizeThatWaitsForARankThatIsGoneNamesIt) {
+  for (const bool backend_answers : {false, true}) {
+    ProtocolDriver driver;
+    driver.ToClosing();
+    driver.Session(1, SessionRecord::Liveness::kLost, 101, "no heartbeat for 2s");
+    if (backend_answers) {
+      driver.Take(driver.protocol.OnFinalized(driver.now, absl::DeadlineExceededError("late")));
+    } else {
+      driver.Wake();
+    }
+    EXPECT_THAT(CauseOf(driver),
+                ::testing::ContainsRegex("rank 1 .*was lost: no heartbeat for 2s"));
+  }
+}
+
 TEST(GroupProtocolCloseTest, AfterTheAgreementPeersAndTheStoreMayGo) {
   ProtocolDriver driver;
   driver.ToClosing();
@@ -416,7 +466,8 @@ TEST(GroupProtocolReplaceTest, TheCloseAfterAVoteHasABound) {
   driver.Take(driver.protocol.OnHolders(""));
   driver.now += kClose / 2;
   driver.Take(driver.protocol.OnVotes(driver.now, driver.Votes({"", ""})));
-  EXPECT_EQ(driver.The<action::Finalize>().deadline, driver.now + kClose);
+  // The backend gets a little less: it knows for whom it waits.
+  EXPECT_EQ(driver.The<action::Finalize>().deadline, driver.now + kClose - ProtocolDriver::kWindow);
   EXPECT_EQ(driver.wake_at, driver.now + kClose);
 }
 

@@ -55,7 +55,7 @@ bool GroupProtocol::Superseded() const {
 }
 
 void GroupProtocol::HandleRecord(absl::Time now) {
-  if (generation() == 0 || IsTerminal(state()) || state() == GroupState::kClosing) return;
+  if (generation() == 0 || IsTerminal(state()) || agreed_) return;
   if (Superseded()) {
     // The others went on without us: we were declared dead, or slept through it.
     FailNow(now,
@@ -95,6 +95,10 @@ bool GroupProtocol::OwnError() const {
 // Writes what we want into the record, one compare-and-set at a time; a lost race shows what is
 // there and comes here again.
 void GroupProtocol::Reconcile() {
+  if (agreed_) {
+    if (want_cause_) Resolve(candidate_);
+    return;
+  }
   if (write_in_flight_ || generation() == 0 || store_lost_ || !cause_.ok() || Superseded()) return;
   // The first cause is everybody's.
   if (record_.generation == generation() && !record_.cause.ok()) return;
