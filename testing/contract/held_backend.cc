@@ -15,11 +15,13 @@ class HeldBackend::HeldCommunicator final : public Communicator {
   absl::Status AllReduce(ConstBuffer in, Buffer out, ReduceOp op,
                          const OperationOptions& options) override {
     if (!backend_->entered_.HasBeenNotified()) backend_->entered_.Notify();
-    return inner_->AllReduce(in, out, op, options);
+    if (!backend_->Reach(Hold::kOperation)) return inner_->AllReduce(in, out, op, options);
+    aborted_.WaitForNotification();
+    return absl::CancelledError("held in AllReduce");
   }
 
   absl::Status Finalize(absl::Time deadline) override {
-    if (backend_->hold_ != Hold::kFinalize) return inner_->Finalize(deadline);
+    if (!backend_->Reach(Hold::kFinalize)) return inner_->Finalize(deadline);
     aborted_.WaitForNotification();
     return absl::CancelledError("held in Finalize");
   }
@@ -38,16 +40,23 @@ class HeldBackend::HeldCommunicator final : public Communicator {
   absl::Notification aborted_;
 };
 
+bool HeldBackend::Reach(Hold step) const {
+  if (reached_ != nullptr) reached_(step);
+  return hold_ == step;
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> HeldBackend::Connect(const ConnectContext& context) {
-  if (hold_ == Hold::kConnect) {
-    absl::Notification cancelled;
-    auto on_cancel =
-        context.cancellation->OnCancel([&cancelled](const absl::Status&) { cancelled.Notify(); });
+  absl::Notification cancelled;
+  auto on_cancel =
+      context.cancellation->OnCancel([&cancelled](const absl::Status&) { cancelled.Notify(); });
+  const auto hold = [&] {
     cancelled.WaitForNotification();
     return context.cancellation->status();
-  }
+  };
+  if (Reach(Hold::kConnect)) return hold();
   absl::StatusOr<std::unique_ptr<Communicator>> inner = inner_->Connect(context);
   if (!inner.ok()) return inner.status();
+  if (Reach(Hold::kConnected)) return hold();  // the communicator's end is its abort
   return std::make_unique<HeldCommunicator>(this, *std::move(inner));
 }
 

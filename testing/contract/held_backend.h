@@ -3,9 +3,11 @@
 #ifndef MUSTER_TESTING_CONTRACT_HELD_BACKEND_H_
 #define MUSTER_TESTING_CONTRACT_HELD_BACKEND_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,13 +23,17 @@ class HeldBackend final : public Backend {
  public:
   enum class Hold {
     kNothing,
-    kConnect,   // until it is cancelled
-    kFinalize,  // until an abort
-    kAbort,     // until LetGo
+    kConnect,    // before the first step of it, until it is cancelled
+    kConnected,  // after the last step of it, until it is cancelled
+    kOperation,  // before the first step of it, until an abort
+    kFinalize,   // until an abort
+    kAbort,      // until LetGo
   };
 
-  // `inner` outlives it.
-  HeldBackend(Backend* inner, Hold hold) : inner_(inner), hold_(hold) {}
+  // `inner` outlives it. `reached` is told of each step that is reached, held there or not, on the
+  // thread that takes it.
+  HeldBackend(Backend* inner, Hold hold, std::function<void(Hold)> reached = nullptr)
+      : inner_(inner), hold_(hold), reached_(std::move(reached)) {}
 
   absl::string_view name() const override { return "held"; }
   Capabilities capabilities() const override { return {Capability::kAllReduce}; }
@@ -44,8 +50,12 @@ class HeldBackend final : public Backend {
  private:
   class HeldCommunicator;
 
+  // At `step`: whether to be held.
+  bool Reach(Hold step) const;
+
   Backend* const inner_;
   const Hold hold_;
+  const std::function<void(Hold)> reached_;
   absl::Notification entered_;
   absl::Notification let_go_;
 };
