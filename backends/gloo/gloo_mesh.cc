@@ -121,6 +121,7 @@ void GlooMesh::Open(const std::string& bind_address) {
   ::gloo::transport::tcp::attr attr(bind_address.c_str());
   device_ = std::make_shared<::gloo::transport::tcp::Device>(
       ::gloo::transport::tcp::CreateDeviceAttr(attr), /*lazyInit=*/false);
+  device_->setPrompt();
   for (const int descriptor : device_->descriptors()) guards_.emplace_back(descriptor);
   transport_ = std::static_pointer_cast<::gloo::transport::tcp::Context>(
       device_->createContext(rank_, size_));

@@ -11,4 +11,5 @@ GLOO_PATCHES = [
     "release_order.patch",
     "address_freed.patch",
     "long_wait.patch",
+    "prompt.patch",
 ]
