@@ -26,8 +26,9 @@ std::optional<std::string> Found(const std::string& text, const std::string& pat
                      static_cast<size_t>(match.rm_eo - match.rm_so));
 }
 
+// To a tenth.
 double Milliseconds(int64_t nanoseconds) {
-  return std::max<double>(0, static_cast<double>(nanoseconds) / 1e6);
+  return std::max<double>(0, static_cast<double>(nanoseconds / 100'000) / 10);
 }
 
 class Judgement {
