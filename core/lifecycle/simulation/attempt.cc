@@ -39,8 +39,7 @@ Attempt::Attempt(World* world, Host* host, const std::string& name, Introduction
   life_.rank = rank;
   life_.number = number;
   life_.incarnation = introduction.incarnation;
-  life_.entered = now();
-  life_.store_was_late = world->store_is_late;
+  life_.entered = life_.From(now());
 }
 
 void Attempt::Input(absl::string_view what, const std::function<Actions()>& step) {
@@ -52,6 +51,7 @@ void Attempt::Input(absl::string_view what, const std::function<Actions()>& step
   ++world_->checker.tally().steps;
   life_.generation = protocol_.generation();
   id_ = protocol_.id();
+  NoteVote();
   if (world_->journal.enabled()) {
     world_->journal.Write(now(), life_.rank, absl::StrCat(id_, " #", life_.number, " ", what),
                           actions);
@@ -66,11 +66,20 @@ void Attempt::Input(absl::string_view what, const std::function<Actions()>& step
   CheckBounds();
 }
 
+void Attempt::NoteVote() {
+  const bool votes = protocol_.voting() && protocol_.state() == GroupState::kReady;
+  if (!votes) {
+    life_.votes = {};
+  } else if (life_.votes.time == absl::InfiniteFuture()) {
+    life_.votes = life_.From(now());
+  }
+}
+
 void Attempt::InputFailure(absl::string_view what, absl::Status why, Certainty certainty) {
   if (certainty == Certainty::kSuspicion) {
-    world_->checker.OnSuspicion(life_, now());
-  } else {
-    life_.guilty = true;
+    Checker::OnSuspicion(life_, now());
+  } else if (!terminal() && protocol_.cause().ok()) {
+    life_.given.insert(Describe(why));
   }
   Input(what, [&] { return protocol_.Fail(here(), std::move(why), certainty); });
 }
@@ -116,7 +125,7 @@ void Attempt::OnSession(const SessionRecord& session) {
 
 void Attempt::OnCutOff() {
   life_.lost_store = true;
-  world_->checker.OnMute(life_, now());
+  world_->checker.OnMute(life_);
 }
 
 void Attempt::OnStoreLost(const absl::Status& why) {
@@ -127,27 +136,15 @@ void Attempt::OnStoreLost(const absl::Status& why) {
 
 void Attempt::OnStopped() { world_->checker.OnStopped(life_); }
 
-void Attempt::OnPaused(absl::Duration pause) {
-  life_.paused += pause;
-  life_.was_paused = true;
-}
+void Attempt::OnResumed(absl::Duration stop) { world_->checker.OnResumed(life_, stop, now()); }
 
-void Attempt::OnStoreLate() {
-  life_.store_was_late = true;
-  OnStopped();
-}
-
-void Attempt::OnClockLeap() {
-  OnStopped();
-  OnPaused(absl::ZeroDuration());
-  world_->checker.OnClockLeap(life_);
-}
+void Attempt::OnClockLeap(absl::Duration by) { world_->checker.OnClockLeap(life_, by, now()); }
 
 void Attempt::Die() {
   life_.dead = true;
   host_->clock().Cancel(timer_);
   host_->clock().Cancel(operation_timer_);
-  world_->checker.OnMute(life_, now());
+  world_->checker.OnMute(life_);
   if (!fabric_group_.empty()) world_->fabric.Vanish(fabric_group_, life_.rank);
 }
 
@@ -168,12 +165,14 @@ void Attempt::Gather(const std::string& key, const std::string& value, absl::Tim
 void Attempt::OnGathered(const char* name, GatherInput input,
                          const absl::StatusOr<GatherResult>& result) {
   const bool meets = input == static_cast<GatherInput>(&GroupProtocol::OnMet);
-  if (meets && result.ok()) world_->checker.OnMet(life_, result->revision, now());
   if (!meets && !result.ok() && !absl::IsDeadlineExceeded(result.status())) {
-    world_->checker.OnSuspicion(life_, now());
+    Checker::OnSuspicion(life_, now());
   }
   Input(absl::StrCat(name, " ", Describe(result.status())),
         [&] { return (protocol_.*input)(here(), result); });
+  if (!meets || !result.ok()) return;
+  life_.members = protocol_.agreement().incarnations;
+  world_->checker.OnMet(life_, result->revision, now());
 }
 
 void Attempt::Do(const action::Meet& action) {
@@ -201,6 +200,7 @@ void Attempt::Learn(const absl::StatusOr<CompareAndSetResult>& written) {
 }
 
 void Attempt::Do(const action::WriteRecord& action) {
+  world_->checker.OnWriteRecord(life_, action.record, now());
   host_->client().CompareAndSet(
       GroupRecordKey(name_), action.expected, action.record.Encode(), Lifetime::kPersistent,
       here() + world_->scenario.close_timeout,
@@ -227,7 +227,7 @@ void Attempt::Do(const action::Connect& action) {
                            if (weak.expired()) return;
                            Later([status](Attempt& self) {
                              if (CertaintyOf(status) == Certainty::kSuspicion) {
-                               self.world_->checker.OnSuspicion(self.life_, self.now());
+                               Checker::OnSuspicion(self.life_, self.now());
                              }
                              self.Input(absl::StrCat("OnConnected ", Describe(status)), [&] {
                                return self.protocol_.OnConnected(self.here(), status);
@@ -253,7 +253,7 @@ void Attempt::Do(const action::Finalize&) {
 }
 
 void Attempt::OnReleased(absl::string_view what) {
-  if (std::exchange(was_released_, true)) return;
+  if (std::exchange(life_.released, true)) return;
   Input(what, [this] { return protocol_.OnReleased(); });
 }
 
@@ -302,12 +302,13 @@ void Attempt::Do(const action::Enter& action) {
 }
 
 void Attempt::Do(const action::CauseResolved& action) {
-  world_->checker.OnCause(life_, action.cause);
+  world_->checker.OnCause(life_, action.cause, now());
 }
 
 void Attempt::Do(const action::ProposalRefused&) {
   ++world_->checker.tally().refused_proposals;
   voting_ = false;
+  life_.proposed = {};
   host_->OnChanged(*this);
 }
 

@@ -55,9 +55,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   void OnStoreLost(const absl::Status& why);
   void OnStopped();
   void OnCutOff();  // from the store; it will notice
-  void OnPaused(absl::Duration pause);
-  void OnClockLeap();
-  void OnStoreLate();
+  void OnResumed(absl::Duration stop);
+  void OnClockLeap(absl::Duration by);
   // The process dies with it.
   void Die();
 
@@ -79,6 +78,7 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Chooser& chooser() const { return *world_->chooser; }
   // Feeds one input and executes what follows.
   void Input(absl::string_view what, const std::function<Actions()>& step);
+  void NoteVote();
   void InputFailure(absl::string_view what, absl::Status why, Certainty certainty);
   // Runs `step` as a later event of this process, while this attempt is there.
   std::function<void()> Later(std::function<void(Attempt&)> step);
@@ -136,7 +136,6 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   Executor::TimerId timer_ = 0;
   std::string fabric_group_;
   bool was_aborted_ = false;
-  bool was_released_ = false;
   bool asked_ = false;  // who holds it
   bool voting_ = false;
 

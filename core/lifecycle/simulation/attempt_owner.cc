@@ -19,7 +19,7 @@ void Attempt::AtSomeMoment(absl::Duration most, std::function<void(Attempt&)> st
 }
 
 void Attempt::Start() {
-  life_.started = now();
+  life_.started = life_.From(now());
   Plan();
   if (life_.state != GroupState::kCreated) return;
   Input("Start", [this] { return protocol_.Start(here()); });
@@ -32,7 +32,8 @@ void Attempt::Close() {
   owner_closed_ = true;
   world_->checker.OnOwnerCloses(life_, issued_);
   if (life_.state == GroupState::kRendezvous || life_.state == GroupState::kConnecting) {
-    life_.guilty = true;
+    life_.given.insert(Describe(absl::CancelledError(
+        absl::StrCat("rank ", life_.rank, " closed '", id_, "' during its set-up"))));
   }
   const bool hasty = !world_->calm && world_->scenario.trouble > 0 && chooser().Chance(10);
   const absl::Duration timeout =
@@ -40,7 +41,7 @@ void Attempt::Close() {
   life_.close_timeout = std::max(life_.close_timeout, timeout);
   Input(absl::StrCat("Close after #", issued_, " within ", absl::FormatDuration(timeout)),
         [&] { return protocol_.Close(here(), timeout, issued_); });
-  if (!terminal() && world_->Strikes(Fault::kHurry, 30)) {
+  if (!terminal() && world_->Strikes(Fault::kHurry, 30, life_.rank)) {
     Input("Hurry", [&] { return protocol_.Hurry(here(), world_->scenario.close_timeout / 2); });
   }
 }
@@ -53,21 +54,21 @@ void Attempt::Abort(absl::string_view why) {
 }
 
 void Attempt::Propose() {
-  world_->checker.OnPropose(life_);
+  world_->checker.OnPropose(life_, now());
   Input("Propose", [this] { return protocol_.Propose(here(), "backend"); });
 }
 
 void Attempt::Plan() {
   const absl::Duration most = world_->scenario.setup_timeout;
   const absl::Duration soon = absl::Milliseconds(60);
-  if (world_->Strikes(Fault::kEarlyEnd, 10)) {
+  if (world_->Strikes(Fault::kEarlyEnd, 10, life_.rank)) {
     chooser().Chance(50) ? Abort("before the start") : Close();
   }
   for (const absl::Duration limit : {most, soon}) {
-    if (world_->Strikes(Fault::kAbort, 80)) {
+    if (world_->Strikes(Fault::kAbort, 80, life_.rank)) {
       AtSomeMoment(limit, [](Attempt& self) { self.Abort("at some moment"); });
     }
-    if (world_->Strikes(Fault::kClose, 80)) {
+    if (world_->Strikes(Fault::kClose, 80, life_.rank)) {
       AtSomeMoment(limit, [](Attempt& self) { self.Close(); });
     }
   }
@@ -76,10 +77,10 @@ void Attempt::Plan() {
 // A close takes a short time only: what may come at any moment comes here, too.
 void Attempt::PlanEnd() {
   const absl::Duration soon = 2 * world_->scenario.max_delay;
-  if (world_->Strikes(Fault::kAbort, 40)) {
+  if (world_->Strikes(Fault::kAbort, 40, life_.rank)) {
     AtSomeMoment(soon, [](Attempt& self) { self.Abort("during the close"); });
   }
-  if (world_->Strikes(Fault::kClose, 40)) {
+  if (world_->Strikes(Fault::kClose, 40, life_.rank)) {
     AtSomeMoment(soon, [](Attempt& self) { self.Close(); });
   }
 }
@@ -103,7 +104,7 @@ void Attempt::Do(const action::AskHolders&) {
   if (held()) {
     host_->clock().PostAt(here() + world_->scenario.close_timeout / 2,
                           Later([](Attempt& self) { self.AnswerHolders(); }));
-  } else if (world_->Strikes(Fault::kSlowHolders, 100)) {
+  } else if (world_->Strikes(Fault::kSlowHolders, 100, life_.rank)) {
     host_->clock().PostAt(here() + world_->scenario.close_timeout * 2,
                           Later([](Attempt& self) { self.AnswerHolders(); }));
   } else {
@@ -131,7 +132,7 @@ void Attempt::WorkOn() {
   if (in_flight_ || owner_closed_) return;
   const int64_t next = issued_ + 1;
   if (issued_ >= world_->PlannedWork(life_.generation)) return EndWork();
-  if (life_.leases > 0 && world_->Strikes(Fault::kStuck, 15)) return;
+  if (life_.leases > 0 && world_->Strikes(Fault::kStuck, 15, life_.rank)) return;
   if (!MayWork(next)) return;
   issued_ = next;
   in_flight_ = true;
@@ -150,7 +151,7 @@ void Attempt::EndWork() {
   if (life_.state != GroupState::kReady || life_.leases == 0) return;
   if (calm_ || (world_->PlansToClose(life_.generation) && chooser().Chance(60))) {
     Close();
-    if (!terminal() && world_->Strikes(Fault::kClose, 200)) Close();
+    if (!terminal() && world_->Strikes(Fault::kClose, 200, life_.rank)) Close();
     return;
   }
   if (world_->PlansToClose(life_.generation)) return;  // the others do, or the end
@@ -176,7 +177,7 @@ void Attempt::EndWork() {
 void Attempt::OnWorkDone(int64_t number, const absl::Status& status) {
   if (!in_flight_ || number != issued_) return;  // late: it was given up
   in_flight_ = false;
-  life_.works_since = absl::InfiniteFuture();
+  life_.works = {};
   host_->clock().Cancel(operation_timer_);
   if (!status.ok()) {
     const Certainty certainty = CertaintyOf(status);
@@ -203,7 +204,7 @@ void Attempt::OnWorkDone(int64_t number, const absl::Status& status) {
 
 void Attempt::OnWorkLate(int64_t number) {
   if (!in_flight_ || number != issued_) return;
-  life_.works_since = absl::InfiniteFuture();
+  life_.works = {};
   InputFailure(absl::StrCat("all_reduce #", number, " is late"),
                absl::DeadlineExceededError(absl::StrCat("all_reduce #", number, " of ", id_,
                                                         " did not return on rank ", life_.rank)),

@@ -33,8 +33,8 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
     Violate(absl::StrCat("a transition from ", Name(enter.from), " (", Describe(life), ")"));
   }
   if (enter.to != life.state) {
-    life.entered = now;
-    life.paused = absl::ZeroDuration();
+    life.entered = life.From(now);
+    if (enter.from == GroupState::kReady) life.proposed = life.votes = {};
   }
   const GroupState from = std::exchange(life.state, enter.to);
   ++tally_.entered[static_cast<size_t>(enter.to)];
@@ -58,9 +58,9 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
       break;
     case GroupState::kAborting:
       if (scenario_.trouble == 0 && !scenario_.rough && !calm_) {
-        Violate(absl::StrCat("it failed, though nothing went wrong (", Describe(life), ")"));
+        Violate(absl::StrCat("Close: it failed, though nothing went wrong (", Describe(life), ")"));
       }
-      OnGone(life, now);
+      OnFailed(life, now);
       break;
     case GroupState::kDestroyed:
       ++tally_.destroyed;
@@ -78,10 +78,13 @@ void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
   }
 }
 
-// What was set up is undone.
+// What was set up is undone, and the backend has said so.
 void Checker::CheckGaveBack(const Life& life) {
   if (life.connected && life.finalizations + life.aborts == 0) {
     Violate(absl::StrCat("L7: it has ended with its backend in use (", Describe(life), ")"));
+  }
+  if (life.connected && !life.released) {
+    Violate(absl::StrCat("L2: it has ended before its backend let go (", Describe(life), ")"));
   }
 }
 
@@ -95,8 +98,12 @@ void Checker::OnFinalized(Life& life) {
   if (++life.finalizations > 1) {
     Violate(absl::StrCat("L5: the backend was finalized twice (", Describe(life), ")"));
   }
-  if (life.aborts > 0)
+  if (life.works.time != absl::InfiniteFuture()) {
+    Violate(absl::StrCat("L3: finalized with a collective in flight (", Describe(life), ")"));
+  }
+  if (life.aborts > 0) {
     Violate(absl::StrCat("L5: finalized after the abort (", Describe(life), ")"));
+  }
 }
 
 void Checker::OnStoreLost(const Life& life) {
@@ -112,8 +119,11 @@ void Checker::OnOwnerCloses(Life& life, int64_t issued) {
   if (life.generation != 0) Of(life).closed = true;
 }
 
-void Checker::OnPropose(const Life& life) {
+void Checker::OnPropose(Life& life, absl::Time now) {
   if (life.generation != 0) Of(life).proposed = true;
+  if (life.state == GroupState::kReady && life.proposed.time == absl::InfiniteFuture()) {
+    life.proposed = life.From(now);
+  }
 }
 
 // --- L3
@@ -126,7 +136,7 @@ void Checker::OnDrain(Life& life, int64_t sequence) {
 
 void Checker::OnWorkAccepted(Life& life, int64_t number, absl::Time now) {
   ++tally_.collectives;
-  life.works_since = now;
+  life.works = life.From(now);
   if (life.state != GroupState::kReady && life.state != GroupState::kDraining) {
     Violate(absl::StrCat("L3: collective #", number, " was let in (", Describe(life), ")"));
   }
@@ -140,27 +150,26 @@ void Checker::OnWorkAccepted(Life& life, int64_t number, absl::Time now) {
 
 void Checker::CheckBounds(const Life& life, absl::Time now) {
   CheckKnown(life, now);
-  const absl::Duration here = now - life.entered - life.paused;
+  CheckMeeting(life, now);
   // A slow rank does late what its alarm tells it.
-  const absl::Duration slack = scenario_.slowness;
+  const auto check = [&](const Life::Since& since, absl::Duration bound, absl::string_view what) {
+    const absl::Duration lasts = life.Lasted(since, now);
+    if (lasts <= bound + scenario_.slowness) return;
+    Violate(absl::StrCat("L1: ", what, " for ", absl::FormatDuration(lasts), " (", Describe(life),
+                         ")"));
+  };
   absl::Duration bound = absl::InfiniteDuration();
   switch (life.state) {
     case GroupState::kRendezvous:
-      bound = scenario_.setup_timeout + scenario_.cause_window;
-      break;
     case GroupState::kConnecting:
       bound = scenario_.setup_timeout + scenario_.cause_window;
-      if (now - life.started - life.paused > bound + slack && !life.was_paused) {
-        Violate(absl::StrCat("L1: set-up took ", absl::FormatDuration(now - life.started), " (",
-                             Describe(life), ")"));
-      }
+      check(life.started, bound, "in its set-up");
       break;
     case GroupState::kReady:
-      if (now - life.works_since > scenario_.operation_timeout + slack && !life.was_paused) {
-        Violate(absl::StrCat("L1: in a collective for ",
-                             absl::FormatDuration(now - life.works_since), " (", Describe(life),
-                             ")"));
-      }
+      check(life.works, scenario_.operation_timeout, "in a collective");
+      // That long for those who asked first, and again for the vote.
+      check(life.proposed, 2 * scenario_.close_timeout, "a proposal without an answer");
+      check(life.votes, scenario_.close_timeout, "in a vote");
       break;
     case GroupState::kDraining:
     case GroupState::kClosing:
@@ -177,10 +186,7 @@ void Checker::CheckBounds(const Life& life, absl::Time now) {
     default:
       break;
   }
-  if (here > bound + slack) {
-    Violate(absl::StrCat("L1: for ", absl::FormatDuration(here), " in one state (", Describe(life),
-                         ")"));
-  }
+  check(life.entered, bound, "in one state");
 }
 
 }  // namespace muster::simulation

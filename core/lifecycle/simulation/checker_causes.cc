@@ -2,7 +2,9 @@
 // (L4).
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -50,7 +52,6 @@ void Checker::OnRecord(int era, const std::string& name, Revision revision,
   CheckRecordedCause(era, name, record, now);
 }
 
-// A suspicion is held for the window, in case its cause becomes known.
 void Checker::CheckRecordedCause(int era, const std::string& name, const GroupRecord& record,
                                  absl::Time now) {
   if (record.cause.ok()) return;
@@ -58,15 +59,11 @@ void Checker::CheckRecordedCause(int era, const std::string& name, const GroupRe
   if (!generation.cause.ok()) return;
   generation.cause = record.cause;
   if (generation.incarnations.empty()) generation.incarnations = record.incarnations;
-  if (IsSuspicion(record.cause) && now < generation.first_suspicion + scenario_.cause_window) {
-    Violate(absl::StrCat(
-        "L4: a suspicion was written ", absl::FormatDuration(now - generation.first_suspicion),
-        " after it arose, before its cause could be known: ", Describe(record.cause)));
-  }
   // That rank writes it at once, perhaps after some lost races.
-  if (IsSuspicion(record.cause) && now > generation.loss_known + 6 * scenario_.latency()) {
-    Violate(absl::StrCat("L4: a suspicion was written, though a member's loss was known for ",
-                         absl::FormatDuration(now - generation.loss_known), ": ",
+  for (const auto& [rank, known] : generation.loss_known) {
+    if (!IsSuspicion(record.cause) || now <= known + 6 * scenario_.latency()) continue;
+    Violate(absl::StrCat("L4: a suspicion was written, though a member's loss was known to rank ",
+                         rank, " for ", absl::FormatDuration(now - known), ": ",
                          Describe(record.cause)));
   }
 }
@@ -74,39 +71,52 @@ void Checker::CheckRecordedCause(int era, const std::string& name, const GroupRe
 void Checker::OnLossKnown(const Life& life, absl::Time now) {
   const bool tells = life.state == GroupState::kConnecting || life.state == GroupState::kReady ||
                      life.state == GroupState::kDraining;
-  if (!tells || life.excused() || scenario_.rough) return;
-  Generation& generation = Of(life);
-  generation.loss_known = std::min(generation.loss_known, now);
+  if (tells && !Excused(life, now)) Of(life).loss_known.emplace(life.rank, now);
 }
 
-void Checker::OnSuspicion(const Life& life, absl::Time now) {
-  Generation& generation = Of(life);
-  generation.first_suspicion = std::min(generation.first_suspicion, now);
+void Checker::OnSuspicion(Life& life, absl::Time now) {
+  life.suspects_since = std::min(life.suspects_since, now);
+}
+
+// A suspicion is held for the window, in case its cause becomes known.
+void Checker::OnWriteRecord(const Life& life, const GroupRecord& record, absl::Time now) {
+  if (!IsSuspicion(record.cause) || now >= life.suspects_since + scenario_.cause_window) return;
+  Violate(
+      absl::StrCat("L4: a suspicion is written ", absl::FormatDuration(now - life.suspects_since),
+                   " after it arose, before its cause could be known: ", Describe(record.cause)));
+}
+
+void Checker::OnProcessAtFault(uint64_t incarnation, absl::Time now, absl::Time until) {
+  at_fault_[incarnation].push_back({now, until});
 }
 
 // Nobody is declared dead who did nothing.
-void Checker::OnSessionLost(const SessionRecord& session) {
-  if (scenario_.rough || at_fault_.count(session.incarnation) != 0) return;
+void Checker::OnSessionLost(const SessionRecord& session, absl::Time now) {
+  const std::vector<Fault>& faults = at_fault_[session.incarnation];
+  const bool explained = std::any_of(faults.begin(), faults.end(), [now](const Fault& fault) {
+    return fault.since <= now && now <= fault.until;
+  });
+  if (scenario_.rough || explained) return;
   Violate(absl::StrCat("L4: ", session.WhatHappened(), ", though its process lives"));
 }
 
-void Checker::OnCause(Life& life, const absl::Status& cause) {
+void Checker::OnCause(Life& life, const absl::Status& cause, absl::Time now) {
   if (life.cause.has_value()) Violate(absl::StrCat("L5: a second cause (", Describe(life), ")"));
   if (cause.ok()) Violate(absl::StrCat("L4: a cause that is OK (", Describe(life), ")"));
   // The protocol's own word for a generation that others have left behind.
-  if (absl::StrContains(cause.message(), "was replaced by generation") && !scenario_.rough &&
-      !life.excused()) {
+  if (absl::StrContains(cause.message(), "was replaced by generation") && !scenario_.rough) {
     Violate(absl::StrCat("L8: ", cause.message(), " (", Describe(life), ")"));
   }
   life.cause = cause;
+  life.excused_cause = Excused(life, now);
   CheckReport(life);
 }
 
 // Exceptions of the contract: who lost the store, or failed after the agreement to close, has a
 // cause of its own. Before the ranks have met they share no generation. A rank that was stopped
-// longer than its bounds allow, or that the store did not answer, reports what it knew.
+// longer than its bounds allow, or that the store did not answer then, reports what it knew.
 void Checker::CheckReport(const Life& life) {
-  if (life.generation == 0 || life.was_closing || life.excused() || scenario_.rough) return;
+  if (life.generation == 0 || life.was_closing || life.excused_cause) return;
   Generation& generation = Of(life);
   ++generation.reports;
   generation.told.emplace(Describe(*life.cause), Describe(life));
@@ -117,59 +127,19 @@ void Checker::CheckReport(const Life& life) {
                        std::next(first)->second, ")"));
 }
 
-void Checker::OnMet(Life& life, Revision meeting, absl::Time now) {
-  life.meeting = meeting;
-  if (life.state == GroupState::kAborting || IsTerminal(life.state)) OnGone(life, now);
-}
-
-// It writes its cause, perhaps after the window of a suspicion and some lost races.
-void Checker::OnGone(const Life& life, absl::Time now) {
-  if (life.meeting == 0 || life.was_paused) return;
-  eras_[life.era].known_by[life.meeting].emplace(
-      life.rank, now + scenario_.cause_window + 12 * scenario_.latency());
-}
-
-void Checker::OnStopped(const Life& life) {
-  Of(life).loss_known = absl::InfiniteFuture();
-  auto& known_by = eras_[life.era].known_by;
-  if (const auto found = known_by.find(life.meeting); found != known_by.end()) {
-    found->second.erase(life.rank);
-  }
-}
-
-// The store finds out by the silence.
-void Checker::OnMute(const Life& life, absl::Time now) {
-  Of(life).loss_known = absl::InfiniteFuture();
-  if (life.meeting == 0) return;
-  eras_[life.era].known_by[life.meeting][life.rank] =
-      now + 2 * scenario_.heartbeat_timeout + scenario_.loss_grace + scenario_.cause_window +
-      scenario_.close_timeout + 12 * scenario_.latency();
-}
-
-void Checker::CheckKnown(const Life& life, absl::Time now) {
-  if (life.state != GroupState::kConnecting && life.state != GroupState::kReady) return;
-  if (scenario_.rough || life.excused()) return;
-  const auto& known_by = eras_[life.era].known_by;
-  const auto found = known_by.find(life.meeting);
-  if (found == known_by.end()) return;
-  for (const auto& [rank, time] : found->second) {
-    if (rank == life.rank || now <= time) continue;
-    Violate(absl::StrCat("L4: ", absl::FormatDuration(now - time),
-                         " after it should know that rank ", rank, " is gone (", Describe(life),
-                         ")"));
-  }
-}
-
-// Whom a cause blames has done something.
+// Whom a cause blames has done something: its process was at fault while that generation was there,
+// or it gave its group this very cause.
 void Checker::CheckBlame(const std::string& name, int64_t number, const Generation& generation) {
   GroupRecord record;
   record.cause = generation.cause;
   const std::optional<int> rank = record.RankAtFault();
-  if (!rank.has_value() || generation.guilty.count(*rank) != 0) return;
-  const auto index = static_cast<size_t>(*rank);
-  if (index < generation.incarnations.size() &&
-      at_fault_.count(generation.incarnations[index]) != 0) {
-    return;
+  if (!rank.has_value()) return;
+  const auto given = generation.given.find(*rank);
+  if (given != generation.given.end() && given->second.count(Describe(record.cause)) != 0) return;
+  if (const auto index = static_cast<size_t>(*rank); index < generation.incarnations.size()) {
+    for (const Fault& fault : at_fault_[generation.incarnations[index]]) {
+      if (fault.until >= generation.met) return;
+    }
   }
   Violate(absl::StrCat("L4: ", name, "/", number, " blames rank ", *rank,
                        ", which did nothing: ", Describe(generation.cause)));
@@ -181,11 +151,11 @@ void Checker::CheckCauses() {
     tally_.dead += life.dead;
     tally_.residues += life.residues;
     tally_.lost_store += life.lost_store;
-    if (life.guilty) Of(life).guilty.insert(life.rank);
+    Of(life).given[life.rank].insert(life.given.begin(), life.given.end());
     if (life.dead) continue;
     if (!IsTerminal(life.state)) Violate(absl::StrCat("L1: it never ended (", Describe(life), ")"));
     if (life.generation == 0 || life.state != GroupState::kAborted || life.was_closing ||
-        life.excused() || scenario_.rough) {
+        life.excused_cause) {
       continue;
     }
     const absl::Status& recorded = Of(life).cause;

@@ -127,8 +127,9 @@ int Exhaust(const SimulationOptions& options) {
 }
 
 bool Plant(const std::string& wanted, SimulationOptions& options) {
-  const std::vector<std::string> planted = ProtocolMutations();
-  if (const auto found = std::find(planted.begin(), planted.end(), wanted);
+  const std::vector<ProtocolMutation> planted = ProtocolMutations();
+  const auto has_name = [&](const ProtocolMutation& mutation) { return mutation.name == wanted; };
+  if (const auto found = std::find_if(planted.begin(), planted.end(), has_name);
       found != planted.end()) {
     PlantProtocolMutation(static_cast<int>(found - planted.begin()) + 1);
     return true;
@@ -139,8 +140,8 @@ bool Plant(const std::string& wanted, SimulationOptions& options) {
   if (Name(options.mutation) == wanted) return true;
   std::cerr << "no mutation is called '" << wanted << "'; there are:\n";
   for (const Mutation mutation : kAllMutations) std::cerr << "  " << Name(mutation) << "\n";
-  for (const std::string& name : planted) std::cerr << "  " << name << "\n";
-  if (planted.empty()) std::cerr << "  and those of the protocol, in :explore_mutations\n";
+  for (const ProtocolMutation& mutation : planted) std::cerr << "  " << mutation.name << "\n";
+  if (planted.empty()) std::cerr << "  and those of the real code, in :explore_mutations\n";
   return false;
 }
 

@@ -38,14 +38,14 @@ void Fabric::Connect(const std::string& group, int rank, int size, absl::Duratio
   Communicator& communicator = communicators_[group];
   communicator.size = size;
   communicator.gone.resize(static_cast<size_t>(size));
-  if (world_->Strikes(Fault::kConnectSilent, 10)) return;
-  if (world_->Strikes(Fault::kConnectTimesOut, 20)) {
+  if (world_->Strikes(Fault::kConnectSilent, 10, rank)) return;
+  if (world_->Strikes(Fault::kConnectTimesOut, 20, rank)) {
     world_->executor->PostAt(world_->executor->Now() + timeout, [done = std::move(done)] {
       done(absl::DeadlineExceededError("no answer from rank 0"));
     });
     return;
   }
-  if (world_->Strikes(Fault::kConnectFails, 20)) {
+  if (world_->Strikes(Fault::kConnectFails, 20, rank)) {
     return After(rank, Delay(), std::move(done), absl::InternalError("no device"));
   }
   int gone = 0;
@@ -60,7 +60,7 @@ void Fabric::Connect(const std::string& group, int rank, int size, absl::Duratio
     return;
   }
   for (auto& [other, other_done] : std::exchange(communicator.connecting, {})) {
-    const absl::Duration slow = world_->Strikes(Fault::kConnectSlow, 30)
+    const absl::Duration slow = world_->Strikes(Fault::kConnectSlow, 30, other)
                                     ? UpTo(world_->scenario.setup_timeout)
                                     : absl::ZeroDuration();
     After(other, Delay() + slow, std::move(other_done), absl::OkStatus());
@@ -70,11 +70,11 @@ void Fabric::Connect(const std::string& group, int rank, int size, absl::Duratio
 void Fabric::Work(const std::string& group, int rank, int64_t number, Done done) {
   world_->schedule->Touch(kBackendPart);
   Communicator& communicator = communicators_[group];
-  if (world_->Strikes(Fault::kWorkSilent, 5)) return;
-  if (world_->Strikes(Fault::kWorkFails, 8)) {
+  if (world_->Strikes(Fault::kWorkSilent, 5, rank)) return;
+  if (world_->Strikes(Fault::kWorkFails, 8, rank)) {
     return After(rank, Delay(), std::move(done), absl::InternalError("the device is out of order"));
   }
-  if (world_->Strikes(Fault::kTransportBreaks, 8)) {
+  if (world_->Strikes(Fault::kTransportBreaks, 8, rank)) {
     return After(rank, Delay(), std::move(done), LostContact((rank + 1) % communicator.size));
   }
   int gone = 0;
@@ -89,11 +89,11 @@ void Fabric::Work(const std::string& group, int rank, int64_t number, Done done)
 }
 
 void Fabric::Finalize(const std::string&, int rank, Done done) {
-  if (world_->Strikes(Fault::kFinalizeSilent, 15)) return;
-  if (world_->Strikes(Fault::kFinalizeFails, 15)) {
+  if (world_->Strikes(Fault::kFinalizeSilent, 15, rank)) return;
+  if (world_->Strikes(Fault::kFinalizeFails, 15, rank)) {
     return After(rank, Delay(), std::move(done), absl::InternalError("its socket was reset"));
   }
-  const absl::Duration slow = world_->Strikes(Fault::kFinalizeSlow, 30)
+  const absl::Duration slow = world_->Strikes(Fault::kFinalizeSlow, 30, rank)
                                   ? UpTo(2 * world_->scenario.close_timeout)
                                   : absl::ZeroDuration();
   After(rank, Delay() + slow, std::move(done), absl::OkStatus());
@@ -116,8 +116,8 @@ void Fabric::Abort(const std::string& group, int rank, std::function<void()> rel
     found->second.gone[static_cast<size_t>(rank)] = true;
     FailWaiting(found->second, rank);
   }
-  if (world_->Strikes(Fault::kAbortSilent, 15)) return;
-  const absl::Duration slow = world_->Strikes(Fault::kAbortSlow, 50)
+  if (world_->Strikes(Fault::kAbortSilent, 15, rank)) return;
+  const absl::Duration slow = world_->Strikes(Fault::kAbortSlow, 50, rank)
                                   ? UpTo(2 * world_->scenario.close_timeout)
                                   : absl::ZeroDuration();
   After(

@@ -74,7 +74,7 @@ void Job::Boot(int rank) {
     return;
   }
   auto& latest = ranks_[static_cast<size_t>(rank)];
-  if (latest != nullptr) world_.Count(Fault::kRestart);
+  if (latest != nullptr) world_.Count(Fault::kRestart, rank);
   latest = process;
   all_.push_back(std::move(process));
 }
@@ -115,25 +115,26 @@ void Job::Strike(Process& process) {
   const auto up_to = [this](absl::Duration most) {
     return world_.chooser->Between(absl::Milliseconds(5), most);
   };
-  if (world_.Strikes(Fault::kCrash, 110)) {
+  if (world_.Strikes(Fault::kCrash, 110, process.rank())) {
     process.Kill(/*host_is_gone=*/false);
     BootLater(process.rank());
-  } else if (world_.Strikes(Fault::kHostGone, 40)) {
+  } else if (world_.Strikes(Fault::kHostGone, 40, process.rank())) {
     process.Kill(/*host_is_gone=*/true);
     BootLater(process.rank());
-  } else if (world_.Strikes(Fault::kExit, 60)) {
+  } else if (world_.Strikes(Fault::kExit, 60, process.rank())) {
     process.Exit();
     BootLater(process.rank());
-  } else if (world_.Strikes(Fault::kCutOff, 50)) {
+  } else if (world_.Strikes(Fault::kCutOff, 50, process.rank())) {
     process.LoseStore();
-  } else if (world_.Strikes(Fault::kSessionLoss, 40)) {
+  } else if (world_.Strikes(Fault::kSessionLoss, 40, process.rank())) {
     process.LoseSession();
-  } else if (world_.Strikes(Fault::kStop, 150)) {
+  } else if (world_.Strikes(Fault::kStop, 150, process.rank())) {
     process.Pause(up_to(world_.chooser->Chance(50) ? absl::Milliseconds(100)
                                                    : 2 * scenario.heartbeat_timeout));
-  } else if (scenario.slowness > absl::ZeroDuration() && world_.Strikes(Fault::kSlowRank, 150)) {
+  } else if (scenario.slowness > absl::ZeroDuration() &&
+             world_.Strikes(Fault::kSlowRank, 150, process.rank())) {
     process.Slow(up_to(absl::Milliseconds(500)));
-  } else if (world_.Strikes(Fault::kClockJump, 50)) {
+  } else if (world_.Strikes(Fault::kClockJump, 50, process.rank())) {
     process.JumpClock(up_to(absl::Seconds(2)));
   }
 }
@@ -143,7 +144,7 @@ void Job::PlanFates() {
   for (int rank = 0; rank < world_.scenario.size; ++rank) {
     for (const Fault fault :
          {Fault::kCrash, Fault::kExit, Fault::kCutOff, Fault::kSessionLoss, Fault::kStop}) {
-      if (!world_.Strikes(fault, 1000)) continue;
+      if (!world_.Strikes(fault, 1000, rank)) continue;
       world_.schedule->Add({Lane::Kind::kFate, rank, 2}, absl::ZeroDuration(), [this, rank, fault] {
         const auto process = ranks_[static_cast<size_t>(rank)];
         if (process != nullptr) Meet(*process, fault);
@@ -175,24 +176,19 @@ void Job::Meet(Process& process, Fault fault) {
 
 void Job::StrikeStore() {
   if (world_.store.paused()) return;
-  if (world_.Strikes(Fault::kStoreLoss, 8)) {
+  if (world_.Strikes(Fault::kStoreLoss, 8, -1)) {
     for (const auto& process : ranks_) {
       if (process != nullptr) process->LoseStore();
     }
     world_.store.Restart();
   } else if (world_.scenario.store_pause > absl::ZeroDuration() &&
-             world_.Strikes(Fault::kStorePause, 60)) {
+             world_.Strikes(Fault::kStorePause, 60, -1)) {
     world_.store.Pause(world_.chooser->Between(absl::Milliseconds(1), world_.scenario.store_pause));
-  } else if (world_.Strikes(Fault::kLongStorePause, 20)) {
-    for (const auto& process : ranks_) {
-      if (process != nullptr) process->OnStoreLate();
-    }
-    world_.store_is_late = true;
+  } else if (world_.Strikes(Fault::kLongStorePause, 20, -1)) {
     const absl::Duration pause = world_.chooser->Between(
         absl::Milliseconds(50), 3 * std::min(world_.scenario.heartbeat_timeout, absl::Seconds(1)));
+    world_.checker.OnStoreLate(world_.executor->Now(), world_.executor->Now() + pause);
     world_.store.Pause(pause);
-    world_.executor->PostAt(world_.executor->Now() + pause + 2 * world_.scenario.latency(),
-                            [this] { world_.store_is_late = false; });
   }
 }
 

@@ -1,4 +1,4 @@
-// Plants the mistakes of protocol_mutations.txt in copies of the protocol's sources:
+// Plants the mistakes of protocol_mutations.txt in copies of the sources:
 //
 //   mutator protocol_mutations.txt NAMES_OUT (SOURCE OUT)...
 //
@@ -30,8 +30,13 @@ struct Edit {
   std::vector<std::string> after;
 };
 
+struct Mutation {
+  std::string name;
+  std::string breaks;
+};
+
 struct Plan {
-  std::vector<std::string> names;
+  std::vector<Mutation> mutations;
   std::vector<Edit> edits;
 };
 
@@ -44,7 +49,8 @@ std::vector<std::string> Lines(const std::string& path) {
   return lines;
 }
 
-// "mutation NAME", "file NAME", then lines with "- " and after them lines with "+ "; "#" comments.
+// "mutation NAME", "breaks PROMISE: WORDS", then edits: "file NAME", lines with "- " and after them
+// lines with "+ ". "#" comments.
 Plan Read(const std::string& path) {
   Plan plan;
   std::string file;
@@ -54,14 +60,17 @@ Plan Read(const std::string& path) {
     if (rest.empty() || rest[0] == '#') {
       open = false;
     } else if (absl::ConsumePrefix(&rest, "mutation ")) {
-      plan.names.emplace_back(rest);
+      plan.mutations.push_back({std::string(rest), ""});
+      open = false;
+    } else if (absl::ConsumePrefix(&rest, "breaks ") && !plan.mutations.empty()) {
+      plan.mutations.back().breaks = std::string(rest);
       open = false;
     } else if (absl::ConsumePrefix(&rest, "file ")) {
       file = std::string(rest);
       open = false;
     } else if (absl::ConsumePrefix(&rest, "-")) {
       if (!open || !plan.edits.back().after.empty()) {
-        plan.edits.push_back({static_cast<int>(plan.names.size()), file, {}, {}});
+        plan.edits.push_back({static_cast<int>(plan.mutations.size()), file, {}, {}});
         open = true;
       }
       plan.edits.back().before.emplace_back(absl::StripAsciiWhitespace(rest));
@@ -104,8 +113,10 @@ void WriteNames(const Plan& plan, const std::string& path) {
   out << "#include \"muster/core/lifecycle/simulation/protocol_mutations.h\"\n"
          "namespace muster::simulation {\n"
          "namespace {\nint planted = 0;\n}\n"
-         "std::vector<std::string> ProtocolMutations() { return {\n";
-  for (const std::string& name : plan.names) out << "  \"" << name << "\",\n";
+         "std::vector<ProtocolMutation> ProtocolMutations() { return {\n";
+  for (const Mutation& mutation : plan.mutations) {
+    out << "  {\"" << mutation.name << "\", \"" << mutation.breaks << "\"},\n";
+  }
   out << "}; }\n"
          "void PlantProtocolMutation(int number) { planted = number; }\n"
          "bool IsPlanted(int number) { return planted == number; }\n"

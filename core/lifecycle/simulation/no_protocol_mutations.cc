@@ -2,7 +2,7 @@
 
 namespace muster::simulation {
 
-std::vector<std::string> ProtocolMutations() { return {}; }
+std::vector<ProtocolMutation> ProtocolMutations() { return {}; }
 void PlantProtocolMutation(int) {}
 bool IsPlanted(int) { return false; }
 

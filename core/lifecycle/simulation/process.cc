@@ -160,6 +160,7 @@ void Process::Learn(const std::string& name, Revision revision, const GroupRecor
 
 void Process::OnStoreLost(const absl::Status& why) {
   if (std::exchange(store_lost_, true) || left_) return;
+  NoteGone(kNoticesCutOff);
   for (const auto& [name, slot] : slots_) {
     if (slot.current != nullptr) slot.current->OnStoreLost(why);
   }
@@ -173,9 +174,9 @@ Introduction Process::Introduce() {
   introduction.host = absl::StrCat("h", rank_);
   introduction.pid = 1;
   introduction.identity["backend"] =
-      world_->Strikes(Fault::kOtherIdentity, 20) ? "reference" : "gloo";
+      world_->Strikes(Fault::kOtherIdentity, 20, rank_) ? "reference" : "gloo";
   introduction.offers = {"gloo", "reference"};
-  if (world_->Strikes(Fault::kRefusal, 20)) {
+  if (world_->Strikes(Fault::kRefusal, 20, rank_)) {
     introduction.refusal = absl::NotFoundError("no backend 'gloo' is linked in");
   }
   return introduction;
@@ -187,7 +188,7 @@ void Process::NextRound() {
   if (++rounds_ > world_->scenario.rounds && !world_->calm) return;
   const std::vector<std::string> names = GroupNames(world_->scenario);
   to_acquire_.assign(names.begin(), names.end());
-  if (names.size() > 1 && world_->Strikes(Fault::kOtherOrder, 150)) {
+  if (names.size() > 1 && world_->Strikes(Fault::kOtherOrder, 150, rank_)) {
     std::reverse(to_acquire_.begin(), to_acquire_.end());
   }
   AcquireNext();
@@ -241,7 +242,7 @@ void Process::AcquireAgain(Attempt& attempt, bool another) {
   group.exists = true;
   group.id = attempt.id();
   group.state = attempt.life().state;
-  group.voting = attempt.voting() && world_->mutation != Mutation::kHitDuringVote;
+  group.voting = attempt.voting();
   if (attempt.held()) group.holders = "trainer.cc:88";
   if (another) group.difference = "backend: gloo here, reference wanted";
   Tally& tally = world_->checker.tally();

@@ -40,7 +40,6 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   void Resume();
   void Slow(absl::Duration duration);
   void JumpClock(absl::Duration by);
-  void OnStoreLate();
   // Acquires every name, one after the other, unless it has groups; again when they have ended.
   void NextRound();
   // Its owner wants no group any more.
@@ -83,6 +82,9 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
   void ForEachLive(const std::function<void(Attempt&)>& tell);
   void Die();
   std::string LastWords() const;
+  // Within which both ends notice a broken connection.
+  static constexpr absl::Duration kNoticesCutOff = absl::Milliseconds(200);
+  void NoteGone(absl::Duration within, bool ends_meetings = true);
   void RunLate(const std::function<void()>& step);
 
   void AcquireNext();
@@ -101,7 +103,8 @@ class Process final : public Host, public std::enable_shared_from_this<Process> 
 
   bool dead_ = false;
   bool left_ = false;
-  bool store_lost_ = false;
+  bool cut_off_ = false;     // from the store
+  bool store_lost_ = false;  // and was told so
   bool paused_ = false;
   absl::Time paused_at_;
   std::deque<std::function<void()>> held_;

@@ -5,14 +5,22 @@
 #include "absl/strings/str_cat.h"
 #include "muster/core/lifecycle/process_end.h"
 #include "muster/core/lifecycle/simulation/process.h"
+#include "muster/core/store/heartbeat.h"
 
 namespace muster::simulation {
 
 void Process::Die() {
   dead_ = true;
   world_->schedule->Touch(rank_);
-  world_->checker.OnProcessAtFault(incarnation_);
+  world_->checker.OnProcessAtFault(incarnation_, world_->executor->Now());
   ForEachLive([](Attempt& attempt) { attempt.Die(); });
+}
+
+void Process::NoteGone(absl::Duration within, bool ends_meetings) {
+  if (cut_off_) return;  // it cannot say so, and the store finds out in its own time
+  const absl::Duration grace = world_->scenario.loss_grace;
+  world_->checker.OnProcessGone({era_, rank_, incarnation_, within + grace, ends_meetings},
+                                world_->executor->Now());
 }
 
 void Process::Kill(bool host_is_gone) {
@@ -22,12 +30,14 @@ void Process::Kill(bool host_is_gone) {
   link_->Cut(/*loses_what_is_under_way=*/host_is_gone || world_->chooser->Chance(50));
   const auto notice = [link = link_] { link->Disconnect("its connection closed"); };
   if (host_is_gone) {
+    NoteGone(world_->checker.SilenceBound());
     world_->executor->PostAt(world_->executor->Now() + 3 * world_->scenario.heartbeat_timeout,
                              notice);
   } else {
+    const absl::Duration soon = absl::Milliseconds(30);
+    NoteGone(soon);
     world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_},
-                          world_->chooser->Between(absl::ZeroDuration(), absl::Milliseconds(30)),
-                          notice);
+                          world_->chooser->Between(absl::ZeroDuration(), soon), notice);
   }
   client_->Shutdown(absl::CancelledError("killed"));
 }
@@ -52,23 +62,27 @@ std::string Process::LastWords() const {
 
 void Process::Exit() {
   if (dead_) return;
-  client_->Leave(LastWords(), clock_->Now() + absl::Seconds(1), [](absl::Status) {});
+  const std::string words = LastWords();
+  client_->Leave(words, clock_->Now() + absl::Seconds(1), [](absl::Status) {});
   Die();
-  world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_}, absl::Milliseconds(100),
-                        [link = link_] {
-                          link->Cut(/*loses_what_is_under_way=*/true);
-                          link->Disconnect("its connection closed");
-                        });
+  const absl::Duration soon = absl::Milliseconds(100);
+  NoteGone(soon, TellsOfAProcessEnd(words));
+  world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_}, soon, [link = link_] {
+    link->Cut(/*loses_what_is_under_way=*/true);
+    link->Disconnect("its connection closed");
+  });
 }
 
 void Process::LoseStore() {
   if (dead_ || store_lost_) return;
   world_->schedule->Touch(rank_);
-  world_->checker.OnProcessAtFault(incarnation_);
+  world_->checker.OnProcessAtFault(incarnation_, world_->executor->Now());
   ForEachLive([](Attempt& attempt) { attempt.OnCutOff(); });
   link_->Cut(world_->chooser->Chance(50));
+  NoteGone(kNoticesCutOff);
+  cut_off_ = true;
   const auto some_time = [this] {
-    return world_->chooser->Between(absl::ZeroDuration(), absl::Milliseconds(200));
+    return world_->chooser->Between(absl::ZeroDuration(), kNoticesCutOff);
   };
   world_->schedule->Add({Lane::Kind::kToStore, rank_, incarnation_}, some_time(),
                         [link = link_] { link->Disconnect("its connection closed"); });
@@ -82,8 +96,9 @@ void Process::LoseStore() {
 
 void Process::LoseSession() {
   if (dead_ || store_lost_) return;
-  world_->checker.OnProcessAtFault(incarnation_);
+  world_->checker.OnProcessAtFault(incarnation_, world_->executor->Now());
   ForEachLive([](Attempt& attempt) { attempt.OnCutOff(); });
+  NoteGone(absl::ZeroDuration());
   world_->store.DeclareLost(rank_);
   // Perhaps for the same reason: it is about to say so, and does not know that nobody listens.
   if (world_->chooser->Chance(50)) {
@@ -96,11 +111,16 @@ void Process::Pause(absl::Duration duration) {
   world_->journal.Write(world_->executor->Now(), rank_,
                         absl::StrCat("stopped for ", absl::FormatDuration(duration)));
   paused_ = true;
-  if (duration > world_->scenario.heartbeat_timeout * 7 / 10) {
-    world_->checker.OnProcessAtFault(incarnation_);
-  }
-  ForEachLive([](Attempt& attempt) { attempt.OnStopped(); });
   paused_at_ = world_->executor->Now();
+  const Scenario& scenario = world_->scenario;
+  if (duration > scenario.harmless_stop()) {
+    // Its next beat is under way for a while.
+    const absl::Duration beat = scenario.heartbeat_timeout / store_internal::kBeatsPerTimeout;
+    world_->checker.OnProcessAtFault(incarnation_, paused_at_,
+                                     paused_at_ + duration + beat + scenario.latency());
+  }
+  if (duration > world_->checker.SilenceBound()) NoteGone(world_->checker.SilenceBound());
+  ForEachLive([](Attempt& attempt) { attempt.OnStopped(); });
   world_->executor->PostAt(paused_at_ + duration, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->Resume();
   });
@@ -111,7 +131,11 @@ void Process::Resume() {
   world_->schedule->Touch(rank_);
   world_->journal.Write(world_->executor->Now(), rank_, "goes on");
   paused_ = false;
-  ForEachLive([this](Attempt& attempt) { attempt.OnPaused(world_->executor->Now() - paused_at_); });
+  const absl::Time now = world_->executor->Now();
+  if (!store_lost_) {
+    world_->checker.OnProcessBack({era_, rank_, incarnation_, absl::ZeroDuration()}, now);
+  }
+  ForEachLive([this, now](Attempt& attempt) { attempt.OnResumed(now - paused_at_); });
   for (const std::function<void()>& step : std::exchange(held_, {})) {
     if (!dead_) step();
   }
@@ -127,12 +151,8 @@ void Process::JumpClock(absl::Duration by) {
   if (dead_) return;
   world_->journal.Write(world_->executor->Now(), rank_,
                         absl::StrCat("its clock leaps by ", absl::FormatDuration(by)));
-  ForEachLive([](Attempt& attempt) { attempt.OnClockLeap(); });
+  ForEachLive([by](Attempt& attempt) { attempt.OnClockLeap(by); });
   clock_->Jump(by);
-}
-
-void Process::OnStoreLate() {
-  ForEachLive([](Attempt& attempt) { attempt.OnStoreLate(); });
 }
 
 void Process::CloseAll() {

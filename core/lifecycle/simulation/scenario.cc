@@ -14,35 +14,33 @@ int AnySize(Chooser& chooser) {
   return static_cast<int>(17 + chooser.Below(48));
 }
 
+struct MutationText {
+  Mutation mutation;
+  absl::string_view name;
+  absl::string_view breaks;
+};
+constexpr MutationText kMutationTexts[] = {
+    {Mutation::kNone, "none", ""},
+    {Mutation::kDropWithdraw, "drop_withdraw", "L2: gathers wait in the store"},
+    {Mutation::kReorderNews, "reorder_news", "L7: still no group works"},
+    {Mutation::kBlindWrites, "blind_writes", "L4: the first cause"},
+    {Mutation::kForgetGenerations, "forget_generations", "L8: came"},
+    {Mutation::kDropNews, "drop_news", "L4: after it should know"},
+    {Mutation::kLoseAlarms, "lose_alarms", "L1: in one state"},
+    {Mutation::kReviveWork, "revive_work", "L3: was let in"},
+};
+
+const MutationText& TextOf(Mutation mutation) {
+  for (const MutationText& text : kMutationTexts) {
+    if (text.mutation == mutation) return text;
+  }
+  return kMutationTexts[0];
+}
+
 }  // namespace
 
-absl::string_view Name(Mutation mutation) {
-  switch (mutation) {
-    case Mutation::kNone:
-      return "none";
-    case Mutation::kDropWithdraw:
-      return "drop_withdraw";
-    case Mutation::kReorderNews:
-      return "reorder_news";
-    case Mutation::kBlindWrites:
-      return "blind_writes";
-    case Mutation::kForgetGenerations:
-      return "forget_generations";
-    case Mutation::kDropNews:
-      return "drop_news";
-    case Mutation::kLoseAlarms:
-      return "lose_alarms";
-    case Mutation::kReviveWork:
-      return "revive_work";
-    case Mutation::kNoFence:
-      return "no_fence";
-    case Mutation::kHitDuringVote:
-      return "hit_during_vote";
-    case Mutation::kHastyJudge:
-      return "hasty_judge";
-  }
-  return "unknown";
-}
+absl::string_view Name(Mutation mutation) { return TextOf(mutation).name; }
+absl::string_view Breaks(Mutation mutation) { return TextOf(mutation).breaks; }
 
 Scenario Scenario::From(Chooser& chooser, int size) {
   Scenario scenario;

@@ -36,25 +36,19 @@ void Link::Arrive(Request request) {
 void Link::Handle(Request request) {
   if (disconnected_) return;
   SimulatedStore& store = *store_;
-  const Mutation mutation = store.world_->mutation;
-  const bool writes = request.type == Request::Type::kCompareAndSet;
-  const std::string key = request.key;
-  const Revision before = store.revisions_[key];
-  StoreEngine::SessionId as = session_;
-  if (writes && fenced_) {
-    ++store.world_->checker.tally().fenced_writes;
-    for (const auto& [id, link] : store.links_) {
-      if (mutation != Mutation::kNoFence || link->fenced_) continue;
-      as = id;
-      request.id = uint64_t{1} << 62;  // nobody waits for its answer
-    }
+  if (store.world_->mutation == Mutation::kBlindWrites &&
+      request.type == Request::Type::kCompareAndSet) {
+    request.expected = store.revisions_[request.key];
   }
-  if (writes && mutation == Mutation::kBlindWrites) request.expected = before;
-  store.engine_->Handle(as, request, store.world_->executor->Now());
-  if (writes && fenced_ && store.revisions_[key] != before) {
-    store.world_->checker.Violate(
-        absl::StrCat("L8: rank ", info_.rank, " (incarnation ", info_.incarnation,
-                     ") was declared lost, and still changed '", key, "'"));
+  const SimulatedStore::Footprint before = fenced_ ? store.Measure() : SimulatedStore::Footprint();
+  store.engine_->Handle(session_, request, store.world_->executor->Now());
+  if (fenced_) {
+    if (request.type != Request::Type::kHeartbeat) ++store.world_->checker.tally().fenced_requests;
+    if (store.Measure() != before) {
+      store.world_->checker.Violate(absl::StrCat(
+          "L8: rank ", info_.rank, " (incarnation ", info_.incarnation,
+          ") was declared lost, and what it sent for '", request.key, "' still changed something"));
+    }
   }
   store.Touched();
 }
@@ -69,7 +63,8 @@ void Link::Send(const Response& response) {
   absl::Duration delay = store_->Delay();
   Lane lane{Lane::Kind::kFromStore, info_.rank, info_.incarnation};
   if (response.kind == Response::Kind::kWatchBatch &&
-      world.scenario.held_news > absl::ZeroDuration() && world.Strikes(Fault::kHeldNews, 60)) {
+      world.scenario.held_news > absl::ZeroDuration() &&
+      world.Strikes(Fault::kHeldNews, 60, info_.rank)) {
     delay += world.chooser->Between(absl::ZeroDuration(), world.scenario.held_news);
   }
   if (world.mutation == Mutation::kReorderNews) {
@@ -125,6 +120,12 @@ absl::StatusOr<std::shared_ptr<Link>> SimulatedStore::Open(
   return link;
 }
 
+SimulatedStore::Footprint SimulatedStore::Measure() const {
+  Revision last = 0;
+  for (const Entry& entry : engine_->Entries("")) last = std::max(last, entry.revision);
+  return {engine_->keys(), engine_->waiting_gathers(), engine_->open_sessions(), last};
+}
+
 void SimulatedStore::OnSession(const SessionRecord& session) {
   if (session.liveness != SessionRecord::Liveness::kLost) return;
   for (const auto& [id, link] : links_) {
@@ -132,23 +133,18 @@ void SimulatedStore::OnSession(const SessionRecord& session) {
       link->fenced_ = true;
     }
   }
-  world_->checker.OnSessionLost(session);
+  world_->checker.OnSessionLost(session, world_->executor->Now());
 }
 
 void SimulatedStore::Pause(absl::Duration duration) {
   if (paused_) return;
   paused_ = true;
-  paused_at_ = world_->executor->Now();
-  world_->executor->PostAt(paused_at_ + duration, [this] { Resume(); });
+  world_->executor->PostAt(world_->executor->Now() + duration, [this] { Resume(); });
 }
 
 void SimulatedStore::Resume() {
   if (!std::exchange(paused_, false)) return;
   world_->journal.Write(world_->executor->Now(), -1, "the store goes on");
-  if (world_->mutation == Mutation::kHastyJudge) {
-    const absl::Duration beat = world_->scenario.heartbeat_timeout / 10;
-    for (absl::Time at = paused_at_; at <= world_->executor->Now(); at += beat) engine_->Tick(at);
-  }
   for (const auto& request : std::exchange(held_, {})) request();
   engine_->Tick(world_->executor->Now());
   armed_ = absl::InfinitePast();
@@ -178,7 +174,7 @@ void SimulatedStore::DeclareLost(int rank) {
 
 absl::Duration SimulatedStore::Delay() {
   const Scenario& scenario = world_->scenario;
-  if (scenario.rough && world_->Strikes(Fault::kHeldMessage, 30)) {
+  if (scenario.rough && world_->Strikes(Fault::kHeldMessage, 30, -1)) {
     return world_->chooser->Between(absl::ZeroDuration(), absl::Milliseconds(600));
   }
   if (scenario.even) return scenario.max_delay;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -80,6 +81,10 @@ class SimulatedStore {
  private:
   friend class Link;
 
+  // What a request may change: keys, gathers that wait, sessions, the latest revision.
+  using Footprint = std::tuple<size_t, size_t, size_t, Revision>;
+  Footprint Measure() const;
+
   std::unique_ptr<store_internal::StoreEngine> NewEngine();
   void OnSession(const SessionRecord& session);
   absl::Duration Delay();
@@ -89,7 +94,6 @@ class SimulatedStore {
   std::unique_ptr<store_internal::StoreEngine> engine_;
   int era_ = 1;
   bool paused_ = false;
-  absl::Time paused_at_;
   std::vector<std::function<void()>> held_;  // requests, while it is stopped
   Executor::TimerId timer_ = 0;
   absl::Time armed_ = absl::InfiniteFuture();

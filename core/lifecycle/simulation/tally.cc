@@ -30,7 +30,7 @@ constexpr Counter kCounters[] = {
     {"collectives", &Tally::collectives},
     {"meetings ended by an exit", &Tally::meetings_left},
     {"meetings ended by a loss", &Tally::meetings_lost},
-    {"writes after the fence", &Tally::fenced_writes},
+    {"requests after the fence", &Tally::fenced_requests},
 };
 
 }  // namespace

@@ -30,10 +30,10 @@ struct Tally {
   int64_t refused_proposals = 0;
   int64_t accepted_proposals = 0;
   int64_t collectives = 0;
-  int64_t fenced_writes = 0;  // that came from a session after its loss
-  int64_t meetings_left = 0;  // that a rank gave up since a process said that it ends
-  int64_t meetings_lost = 0;  // or since it was lost
-  int largest = 0;            // job
+  int64_t fenced_requests = 0;  // that came from a session after its loss
+  int64_t meetings_left = 0;    // that a rank gave up since a process said that it ends
+  int64_t meetings_lost = 0;    // or since it was lost
+  int largest = 0;              // job
   std::array<int64_t, kFaultCount> faults{};
   // In which state a group was when it was closed, aborted.
   std::array<int64_t, kGroupStateCount> closes_in{};

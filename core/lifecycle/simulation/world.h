@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/core/lifecycle/simulation/checker.h"
@@ -36,14 +37,15 @@ struct World {
 
   // Whether something goes wrong here that does so with a probability of `per_mille` in a usual
   // run. It is counted.
-  bool Strikes(Fault fault, int per_mille) {
+  // `rank`: to whom; -1 where it is the store.
+  bool Strikes(Fault fault, int per_mille, int rank) {
     if (calm || !chooser->Strikes(fault, per_mille * scenario.trouble / 100)) return false;
-    Count(fault);
+    Count(fault, rank);
     return true;
   }
-  void Count(Fault fault) {
+  void Count(Fault fault, int rank) {
     checker.tally().Count(fault);
-    if (journal.enabled()) journal.Write(executor->Now(), -1, Name(fault));
+    if (journal.enabled()) journal.Write(executor->Now(), rank, absl::StrCat("! ", Name(fault)));
   }
   // What a generation does is the same on every rank, as in a real program: how many collectives,
   // and whether its owners close it or only let go of it.
@@ -68,8 +70,6 @@ struct World {
   const uint64_t work_seed;
   bool calm = false;  // nothing goes wrong any more
   bool over = false;  // no new attempts
-  // A store that is paused for longer than a message may take.
-  bool store_is_late = false;
 };
 
 }  // namespace muster::simulation
