@@ -99,6 +99,7 @@ class FakePool final : public LivePool {
     return {group};
   }
   void AbortBecause(absl::string_view) override { aborted_ = true; }
+  absl::Duration AbortBound() const override { return absl::InfiniteDuration(); }
 
  private:
   bool aborted_ = false;

@@ -30,7 +30,12 @@ class GroupPoolImpl final : public GroupPool {
     }
     if (!core_->on_control_thread()) {
       End();
-      LivePools::Global().Remove(core_.get());
+      if (!LivePools::Global().Remove(core_.get())) {
+        LOG(ERROR) << "rank " << rank()
+                   << " destroys its pool, whose abort on another thread is "
+                      "stuck in a backend or an observer: it stays in memory";
+        absl::IgnoreLeak(new std::shared_ptr<PoolCore>(std::move(core_)));
+      }
       return;
     }
     LOG(ERROR) << "rank " << rank() << " destroys its pool on the pool's control thread (in an "

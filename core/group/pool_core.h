@@ -76,7 +76,9 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
   void AbortByOwner(const absl::Status& cause) { Abort(WeLeave(cause)); }
   // `cause` as it is: it names this rank already.
   void Abort(const absl::Status& cause);
+  void BeginAbort(absl::string_view why) override;
   void AbortBecause(absl::string_view why) override;
+  absl::Duration AbortBound() const override;
   bool RunsHere() const override { return on_control_thread(); }
 
   // --- leases, which know that a forked child is none of theirs
@@ -118,6 +120,11 @@ class PoolCore final : public std::enable_shared_from_this<PoolCore>,
 
   // What the peers learn of a caller's abort: who left, and why. Never OK.
   absl::Status WeLeave(const absl::Status& cause) const;
+  // "rank 1 (host b, pid 812) <why>"
+  absl::Status WeEnd(absl::string_view why) const;
+  // What an abort does without waiting.
+  void BeginAbort(const absl::Status& cause,
+                  const std::vector<std::shared_ptr<GroupRuntime>>& runtimes);
 
   void OnTransition(const TransitionEvent& event) override;  // of every group here
 

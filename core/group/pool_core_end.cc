@@ -118,9 +118,7 @@ void PoolCore::Abort(const absl::Status& cause) {
       StopAcquiring();
     }
   }
-  for (const auto& runtime : runtimes) {
-    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause, options_.close_timeout);
-  }
+  BeginAbort(cause, runtimes);
   if (here) return;
   if (!first) {  // whoever began to close this pool ends it, and soon: nothing is left to wait for
     absl::MutexLock lock(&mutex_);
@@ -138,10 +136,45 @@ void PoolCore::Abort(const absl::Status& cause) {
   End(cause, std::string(cause.message()), MonotonicNow() + options_.close_timeout);
 }
 
-void PoolCore::AbortBecause(absl::string_view why) {
+void PoolCore::BeginAbort(const absl::Status& cause,
+                          const std::vector<std::shared_ptr<GroupRuntime>>& runtimes) {
+  for (const auto& runtime : runtimes) {
+    if (!IsTerminal(runtime->state())) runtime->BeginAbort(cause, options_.close_timeout);
+  }
+}
+
+absl::Status PoolCore::WeEnd(absl::string_view why) const {
   const std::string who = absl::StrCat("rank ", world_.rank, " (host ", connection_.host, ", pid ",
                                        connection_.pid, ")");
-  Abort(absl::UnavailableError(ProcessEnd(who, why)));
+  return absl::UnavailableError(ProcessEnd(who, why));
+}
+
+void PoolCore::BeginAbort(absl::string_view why) {
+  if (forked()) return;
+  std::vector<std::shared_ptr<GroupRuntime>> runtimes;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (life_ == Life::kEnded) return;
+    // As on the control thread: whoever comes to wait ends the pool.
+    aborted_ = true;
+    ++version_;
+    runtimes = Runtimes();
+  }
+  BeginAbort(WeEnd(why), runtimes);
+}
+
+void PoolCore::AbortBecause(absl::string_view why) { Abort(WeEnd(why)); }
+
+absl::Duration PoolCore::AbortBound() const {
+  absl::Duration cause_window;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const std::shared_ptr<GroupRuntime>& runtime : Runtimes()) {
+      cause_window = std::max(cause_window, runtime->spec().cause_window);
+    }
+  }
+  // Its groups, then the store's answer; residue is looked for, and the control thread stops.
+  return cause_window + 2 * options_.close_timeout + kTimeToLeave + ControlThread::kStopBound;
 }
 
 void PoolCore::End(const absl::Status& result, const std::string& reason, absl::Time deadline) {

@@ -9,11 +9,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>  // NOLINT(build/c++11): for std::this_thread
 #include <utility>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/const_init.h"
@@ -25,6 +28,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "muster/core/group/signal_intake.h"
 #include "muster/core/lifecycle/process_end.h"
 #include "muster/core/observe/live_groups.h"
 #include "muster/core/platform/fork_guard.h"
@@ -39,28 +44,39 @@ struct Signal {
 constexpr Signal kSignals[] = {{SIGTERM, "Terminated"}, {SIGINT, "Interrupt"}};
 constexpr int kCount = 2;
 
-// As JobPolicy's of the launcher, for the same reason.
-constexpr uint64_t kSameRequestMs = 500;
+// Beyond close_timeout, for what follows it: the signal is sent, and the process ends of it.
+constexpr absl::Duration kTimeToSend = absl::Seconds(1);
 
-// All that a signal handler can reach. A process has one set of handlers, so there is one of these.
-struct Taken {
-  std::atomic<pid_t> owner{0};     // the process whose signals they are; 0: nobody's
-  std::atomic<uint64_t> first{0};  // of the first signal: milliseconds << 8 | number; 0: none yet
-  std::atomic<int> inside{0};      // handlers that run
-  // Written before the handler is installed: what the program had, and whether that was replaced.
-  struct sigaction before[kCount] = {};
-  bool replaced[kCount] = {};
+// What the program had for the signals, and whether that was replaced.
+struct ProgramsActions {
+  struct sigaction action[kCount];
+  bool replaced[kCount];
+};
+
+// Global state, beside the two lists that a process has: a signal handler is given no object, and a
+// process has one handler for each signal. All that a handler can reach stands here and is never
+// freed, since one may run long after its ShutdownOnSignals has gone.
+struct Reach {
+  std::atomic<pid_t> owner{0};  // the process whose signals they are; 0: nobody's
+  SignalIntake intake;
+  std::atomic<bool> ending{false};                       // the thread is to look for the last time
+  std::atomic<const ProgramsActions*> program{nullptr};  // set before the handler is installed
   sem_t wake = {};  // there is nothing else that a handler may wake a thread with, but for a pipe
 };
-Taken taken;
+Reach reach;
 
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a handler takes no lock");
-static_assert(std::atomic<uint64_t>::is_always_lock_free, "the same");
+static_assert(std::atomic<const ProgramsActions*>::is_always_lock_free, "the same");
 
 ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
-bool finished ABSL_GUARDED_BY(mutex) = false;  // the thread: no signal will be sent any more
+bool finished ABSL_GUARDED_BY(mutex) = false;     // the thread: no signal will be sent any more
+absl::Duration hold_back ABSL_GUARDED_BY(mutex);  // the living one's close_timeout
+uint64_t wake_made_in ABSL_GUARDED_BY(mutex) = ~uint64_t{0};  // ForkGeneration
 // Where the living one was made; leaked, as exit() may come at any time.
 std::string* made_at ABSL_GUARDED_BY(mutex) = nullptr;
+// Each that ever was: a late handler may read one of a ShutdownOnSignals long gone. A program has
+// few, so this does not grow.
+std::vector<std::unique_ptr<const ProgramsActions>>* all_actions ABSL_GUARDED_BY(mutex) = nullptr;
 
 uint64_t Milliseconds() {
   timespec now = {};
@@ -77,50 +93,59 @@ bool IsOurs(const struct sigaction& action) {
 // Async-signal-safe, as all down to OnSignal. Puts back what the program had: for `signal` whatever
 // stands there, for the others where the handler is ours.
 void PutBack(int signal) {
+  const ProgramsActions& program = *reach.program.load();
   for (int i = 0; i < kCount; ++i) {
-    if (!taken.replaced[i]) continue;
+    if (!program.replaced[i]) continue;
     const int number = kSignals[i].number;
     struct sigaction now = {};
     sigaction(number, nullptr, &now);
-    if (number == signal || IsOurs(now)) sigaction(number, &taken.before[i], nullptr);
+    if (number == signal || IsOurs(now)) sigaction(number, &program.action[i], nullptr);
   }
 }
 
-bool ProgramHas(int signal, void (*handler)(int)) {
-  for (int i = 0; i < kCount; ++i) {
-    if (kSignals[i].number != signal) continue;
-    struct sigaction now = {};
-    sigaction(signal, nullptr, &now);
-    return now.sa_handler == handler && !IsOurs(now);
-  }
-  return false;
+struct sigaction ActionOf(int signal) {
+  struct sigaction now = {};
+  sigaction(signal, nullptr, &now);
+  return now;
 }
 
 // To whichever thread takes it, the main one first: so that what it waits in is interrupted, as by
 // the signal itself.
 void Resend(int signal) { kill(getpid(), signal); }
 
-void Note(int signal) {
-  const pid_t owner = taken.owner.load();
-  if (owner == 0) {
-    // It was on its way when the last one went, and the program has its own action back. Or a
-    // handler that came later calls us still, after the end: it has had the signal.
-    for (int i = 0; i < kCount; ++i) {
-      if (kSignals[i].number == signal && ProgramHas(signal, taken.before[i].sa_handler)) {
-        Resend(signal);
-      }
-    }
-    return;
+bool SomebodyWaits() { return reach.owner.load() == getpid() && reach.intake.open(); }
+
+// It was on its way when the last one went.
+void ToTheProgram(int signal) {
+  const struct sigaction now = ActionOf(signal);
+  if (IsOurs(now)) {
+    // The next one has come. Or the program has put this handler back, which it had found: then
+    // nobody would ever take the signal.
+    if (!SomebodyWaits()) PutBack(signal);
+    return Resend(signal);
   }
+  const ProgramsActions& program = *reach.program.load();
+  for (int i = 0; i < kCount; ++i) {
+    // Else a handler that came later calls us still, after the end: it has had the signal.
+    const bool had = now.sa_handler == program.action[i].sa_handler;
+    if (kSignals[i].number == signal && had) Resend(signal);
+  }
+}
+
+void Note(int signal, pid_t sender) {
+  const pid_t owner = reach.owner.load();
+  if (owner == 0) return ToTheProgram(signal);
   if (owner == getpid()) {
-    const uint64_t now = Milliseconds();
-    uint64_t first = 0;
-    if (taken.first.compare_exchange_strong(first, now << 8 | static_cast<uint64_t>(signal))) {
-      sem_post(&taken.wake);
-      return;
-    }
-    if ((first & 0xff) == static_cast<uint64_t>(signal) && now - (first >> 8) < kSameRequestMs) {
-      return;
+    switch (reach.intake.Arrive(signal, sender, Milliseconds())) {
+      case SignalIntake::Answer::kFirst:
+        sem_post(&reach.wake);
+        return;
+      case SignalIntake::Answer::kSameRequest:
+        return;
+      case SignalIntake::Answer::kNobodyWaits:
+        return ToTheProgram(signal);
+      case SignalIntake::Answer::kImpatience:
+        break;
     }
   }
   // Impatience; or a forked child, which has no thread to wake.
@@ -128,22 +153,30 @@ void Note(int signal) {
   Resend(signal);
 }
 
-void OnSignal(int signal, siginfo_t*, void*) {
+// 0: not known. A handler that calls this one may give nothing.
+pid_t SenderOf(const siginfo_t* info) {
+  if (info == nullptr) return 0;
+  const bool by_a_process =
+      info->si_code == SI_USER || info->si_code == SI_TKILL || info->si_code == SI_QUEUE;
+  return by_a_process ? info->si_pid : 0;
+}
+
+void OnSignal(int signal, siginfo_t* info, void*) {
   const int error = errno;
-  taken.inside.fetch_add(1);
-  Note(signal);
-  taken.inside.fetch_sub(1);
+  Note(signal, SenderOf(info));
   errno = error;
 }
 
-void AbortAllWithin(absl::Duration timeout, int signal) {
+void AbortAllWithin(absl::Duration timeout, const SignalIntake::Taken& taken) {
   const char* name = "";
   for (const Signal& known : kSignals) {
-    if (known.number == signal) name = known.name;
+    if (known.number == taken.signal) name = known.name;
   }
-  const std::string what = absl::StrCat("signal ", signal, " (", name, ")");
+  const std::string what = absl::StrCat("signal ", taken.signal, " (", name, ")");
+  LOG(WARNING) << what << (taken.sender == 0 ? "" : absl::StrCat(" of process ", taken.sender))
+               << ": the process's groups are aborted";
   auto ended = std::make_shared<absl::Notification>();
-  const auto abort_all = [why = absl::StrCat(kToldToStop, signal, " (", name, ")"), ended] {
+  const auto abort_all = [why = absl::StrCat(kToldToStop, taken.signal, " (", name, ")"), ended] {
     LivePools::Global().AbortAll(why);
     ended->Notify();
   };
@@ -159,16 +192,26 @@ void AbortAllWithin(absl::Duration timeout, int signal) {
   }
 }
 
+// Nothing: there was no signal in the life of this one.
+std::optional<SignalIntake::Taken> AwaitFirst() {
+  while (true) {
+    while (sem_wait(&reach.wake) != 0) {
+    }
+    // A late handler of the one before may have woken this thread.
+    if (auto taken = reach.intake.Look(); taken.has_value()) return taken;
+    if (reach.ending.load()) return reach.intake.Close();
+  }
+}
+
 // The thread.
 void AwaitSignal(absl::Duration close_timeout) {
   pthread_setname_np(pthread_self(), "muster-signals");
-  while (sem_wait(&taken.wake) != 0) {
-  }
-  if (const uint64_t first = taken.first.load(); first != 0) {
-    const int signal = static_cast<int>(first & 0xff);
-    AbortAllWithin(close_timeout, signal);
+  if (const auto taken = AwaitFirst(); taken.has_value()) {
+    const int signal = taken->signal;
+    AbortAllWithin(close_timeout, *taken);
     PutBack(signal);
-    if (ProgramHas(signal, SIG_DFL)) {
+    const struct sigaction now = ActionOf(signal);
+    if (now.sa_handler == SIG_DFL && !IsOurs(now)) {
       // It ends the process, also when those who would take it block it by now.
       sigset_t only;
       sigemptyset(&only);
@@ -183,24 +226,44 @@ void AwaitSignal(absl::Duration close_timeout) {
 
 // The groups are gone, so main may return: but the program is to end as it would have.
 void AwaitShutdownAtExit() {
-  if (taken.owner.load() != getpid() || taken.first.load() == 0) return;
+  if (reach.owner.load() != getpid() || !reach.intake.Look().has_value()) return;
+  // exit() in an observer, which an abort waits for.
+  if (LivePools::Global().AbortNeedsThisThread()) return;
   absl::MutexLock lock(&mutex);
-  mutex.Await(absl::Condition(&finished));
+  mutex.AwaitWithTimeout(absl::Condition(&finished), hold_back + kTimeToSend);
 }
 
-void Install() {
+const ProgramsActions* FindActions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  auto found = std::make_unique<ProgramsActions>();
+  std::memset(found.get(), 0, sizeof(*found));  // so that equal ones have equal bytes
   for (int i = 0; i < kCount; ++i) {
-    sigaction(kSignals[i].number, nullptr, &taken.before[i]);
-    taken.replaced[i] = taken.before[i].sa_handler != SIG_IGN;
+    sigaction(kSignals[i].number, nullptr, &found->action[i]);
+    // Put back by the program, which had found it: it has none of its own for that signal since.
+    if (IsOurs(found->action[i])) found->action[i] = reach.program.load()->action[i];
+    found->replaced[i] = found->action[i].sa_handler != SIG_IGN;
   }
-  taken.owner.store(getpid());
+  if (all_actions == nullptr) {
+    all_actions = absl::IgnoreLeak(new std::vector<std::unique_ptr<const ProgramsActions>>);
+  }
+  for (const auto& known : *all_actions) {
+    if (std::memcmp(known.get(), found.get(), sizeof(*found)) == 0) return known.get();
+  }
+  all_actions->push_back(std::move(found));
+  return all_actions->back().get();
+}
+
+void Install() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  const ProgramsActions* const program = FindActions();
+  reach.program.store(program);
+  reach.intake.Open();
+  reach.owner.store(getpid());
   struct sigaction ours = {};
   ours.sa_sigaction = OnSignal;
   // The program's calls go on, until its own action says otherwise.
   ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   for (const Signal& signal : kSignals) sigaddset(&ours.sa_mask, signal.number);
   for (int i = 0; i < kCount; ++i) {
-    if (taken.replaced[i]) sigaction(kSignals[i].number, &ours, nullptr);
+    if (program->replaced[i]) sigaction(kSignals[i].number, &ours, nullptr);
   }
 }
 
@@ -214,7 +277,7 @@ absl::StatusOr<std::unique_ptr<ShutdownOnSignals>> ShutdownOnSignals::Create(
                                                    ": it must be more than zero"));
   }
   absl::MutexLock lock(&mutex);
-  if (taken.owner.load() == getpid()) {
+  if (reach.owner.load() == getpid()) {
     return absl::FailedPreconditionError(
         absl::StrCat("ShutdownOnSignals at ", where.ToString(), ": the one made at ", *made_at,
                      " is still there, and a process has one; destroy that first"));
@@ -225,11 +288,14 @@ absl::StatusOr<std::unique_ptr<ShutdownOnSignals>> ShutdownOnSignals::Create(
     LOG(ERROR) << "no room for an exit hook: when main returns during a shutdown by a signal, the "
                   "process ends of that return and not of the signal";
   }
-  if (taken.owner.load() != 0) PutBack(0);  // a forked child has its parent's handler still
-  taken.first.store(0);
-  taken.inside.store(0);
-  sem_init(&taken.wake, 0, 0);
+  if (reach.owner.load() != 0) PutBack(0);  // a forked child has its parent's handler still
+  // Once in a process: a late handler of the one before may be about to post.
+  if (wake_made_in != ForkGeneration()) sem_init(&reach.wake, 0, 0);
+  wake_made_in = ForkGeneration();
+  reach.intake.Shut();
+  reach.ending.store(false);
   finished = false;
+  hold_back = options.close_timeout;
   // The thread inherits the mask: no handler of the program runs on it.
   sigset_t all;
   sigset_t before;
@@ -251,17 +317,19 @@ ShutdownOnSignals::ShutdownOnSignals(std::unique_ptr<HelperThread> thread)
 
 ShutdownOnSignals::~ShutdownOnSignals() {
   if (made_in_ != ForkGeneration()) {
-    if (taken.owner.load() != getpid()) PutBack(0);  // the child has none of its own
+    if (reach.owner.load() != getpid()) PutBack(0);  // the child has none of its own
     absl::IgnoreLeak(thread_.release());             // its thread is the parent's
     return;
   }
   PutBack(0);
-  // A handler that has begun may still note a signal, which the thread then finds.
-  while (taken.inside.load() != 0) std::this_thread::yield();
-  sem_post(&taken.wake);
+  // A handler that has begun may still note a signal, which the thread then finds; one that comes
+  // too late for its last look gives the signal to what the program has now.
+  reach.ending.store(true);
+  sem_post(&reach.wake);
   thread_->Join();
   absl::MutexLock lock(&mutex);
-  taken.owner.store(0);
+  reach.intake.Shut();
+  reach.owner.store(0);
 }
 
 }  // namespace muster

@@ -28,9 +28,10 @@
 namespace muster {
 
 struct ShutdownOptions {
-  // The most that the signal is held back for the aborts of all pools together, whatever the pools'
-  // own bounds are.
-  absl::Duration close_timeout = absl::Seconds(5);
+  // The most that the signal is held back for the aborts of all pools together, which go on at
+  // once, whatever the pools' own bounds are. The default is more than that of a pool whose store
+  // answers, and less than what launchers and schedulers wait before they kill.
+  absl::Duration close_timeout = absl::Seconds(6);
 };
 
 // One a process at a time, best in main. While it lives:
@@ -43,8 +44,10 @@ struct ShutdownOptions {
 //   It works once: for later signals, make another one.
 // - Whoever ends the process meanwhile, by return from main or exit(), because the groups are gone,
 //   waits for that in the destructor or in exit(): the process ends of the signal, as without this.
+//   An exit() in an Observer, which the aborts wait for, does not.
 // - A second signal is for impatience: the program's own action, by default death, at once. The
-//   same one again within 500 ms is the same request, as `timeout` and terminals make it.
+//   same one again within 500 ms is the same request, as `timeout` and terminals make it. Who sent
+//   the first one is in the log: a handler of the program with SA_SIGINFO sees this process.
 // - A forked child has its parent's own actions: the first signal there takes the handler away.
 //   What it executes starts with the default, as ever.
 //

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -53,6 +54,9 @@ class Pipe {
     while (read(fds_[0], &byte, 1) != 1) {
     }
   }
+  void TakeErrors() const {
+    if (dup2(fds_[1], STDERR_FILENO) < 0) abort();
+  }
   std::string ReadTo(char end) const {
     std::string text;
     char byte;
@@ -76,13 +80,20 @@ class ToldPool final : public LivePool {
   explicit ToldPool(const Pipe& said, const Pipe* go = nullptr) : said_(said), go_(go) {
     LivePools::Global().Add(this);
   }
-  ~ToldPool() override { LivePools::Global().Remove(this); }
+  ~ToldPool() override {
+    if (!LivePools::Global().Remove(this)) abort();
+  }
   std::vector<LiveGroup> LiveGroups() const override { return {}; }
-  void AbortBecause(absl::string_view why) override {
-    said_.Say(absl::StrCat(why, ";"));
+  void BeginAbort(absl::string_view why) override { said_.Say(absl::StrCat(why, ";")); }
+  void AbortBecause(absl::string_view) override {
     if (go_ != nullptr) go_->AwaitByte();
     said_.Say("aborted;");
   }
+  absl::Duration AbortBound() const override { return bound; }
+  bool RunsHere() const override { return std::this_thread::get_id() == needed.load(); }
+
+  absl::Duration bound = absl::InfiniteDuration();
+  std::atomic<std::thread::id> needed{std::thread::id()};
 
  private:
   const Pipe& said_;
@@ -210,7 +221,7 @@ TEST(ShutdownOnSignalsTest, AnIgnoredSignalStaysIgnored) {
   EXPECT_EQ(program.End(), "exit 0");
 }
 
-// Its thread takes the process's signal, whatever threads there were before.
+// The system gives it to a thread that was there before, which its handler then runs on.
 TEST(ShutdownOnSignalsTest, ThreadsThatWereThereBeforeDoNotDieOfIt) {
   Forked program([](Forked& self) {
     std::thread before([] { WaitForEver(); });
@@ -281,6 +292,76 @@ TEST(ShutdownOnSignalsTest, TheSignalIsHeldBackForCloseTimeoutAtMost) {
   EXPECT_EQ(program.Said(), "ready;");
   program.Kill(SIGTERM);
   EXPECT_EQ(program.SaidToTheEnd(), kTerminated);
+  EXPECT_EQ(program.End(), "signal 15");
+}
+
+// That is what this class is for: their peers learn why before the process is killed.
+TEST(ShutdownOnSignalsTest, APoolThatDoesNotEndKeepsNoOtherOneFromSayingWhy) {
+  Forked program([](Forked& self) {
+    ToldPool stuck(self.said(), &self.go());  // which never comes
+    ToldPool other(self.said());
+    ShutdownOptions options;
+    options.close_timeout = absl::Milliseconds(50);
+    const auto shutdown = Shutdown(options);
+    self.Say("ready");
+    return WaitForEver();
+  });
+  EXPECT_EQ(program.Said(), "ready;");
+  program.Kill(SIGTERM);
+  EXPECT_EQ(program.SaidToTheEnd(), absl::StrCat(kTerminated, kTerminated));
+  EXPECT_EQ(program.End(), "signal 15");
+}
+
+TEST(ShutdownOnSignalsTest, AnExitAfterASignalThatWasHeldBackNoLongerWaitsNoLongerEither) {
+  Forked program([](Forked& self) {
+    // There until the process is gone: its abort still runs.
+    auto* const stuck = new ToldPool(self.said(), &self.go());  // which never comes
+    stuck->bound = absl::Milliseconds(100);
+    SetHandler(SIGTERM, UsersHandler);
+    ShutdownOptions options;
+    options.close_timeout = absl::Milliseconds(50);
+    const auto shutdown = Shutdown(options);
+    kill(getpid(), SIGTERM);
+    return 7;
+  });
+  EXPECT_EQ(program.SaidToTheEnd(), absl::StrCat(kTerminated, "handler 15;"));
+  EXPECT_EQ(program.End(), "exit 7");
+}
+
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+constexpr char kExitedWithThreads[] = "exit 66";  // which TSan calls a leak
+#else
+constexpr char kExitedWithThreads[] = "exit 4";
+#endif
+
+TEST(ShutdownOnSignalsTest, AnExitOnAThreadThatTheAbortNeedsWaitsForNothing) {
+  Forked program([](Forked& self) -> int {
+    auto* const pool = new ToldPool(self.said(), &self.go());  // which never comes
+    ShutdownOptions patient;
+    patient.close_timeout = absl::InfiniteDuration();
+    const auto shutdown = Shutdown(patient);
+    pool->needed = std::this_thread::get_id();
+    kill(getpid(), SIGTERM);
+    while (!LivePools::Global().AbortNeedsThisThread()) std::this_thread::yield();
+    exit(4);
+  });
+  EXPECT_EQ(program.SaidToTheEnd(), kTerminated);
+  EXPECT_EQ(program.End(), kExitedWithThreads);
+}
+
+TEST(ShutdownOnSignalsTest, WhoSentTheSignalIsInTheLog) {
+  Forked program([](Forked& self) {
+    const auto shutdown = Shutdown();
+    self.said().TakeErrors();
+    self.Say("ready");
+    return WaitForEver();
+  });
+  EXPECT_EQ(program.Said(), "ready;");
+  program.Kill(SIGTERM);
+  const std::string said = program.SaidToTheEnd();
+  EXPECT_TRUE(absl::StrContains(said, absl::StrCat("signal 15 (Terminated) of process ", getpid(),
+                                                   ": the process's groups are aborted")))
+      << said;
   EXPECT_EQ(program.End(), "signal 15");
 }
 
@@ -423,6 +504,46 @@ TEST(ShutdownOnSignalsTest, AForkedChildMayHaveItsOwn) {
   });
   EXPECT_EQ(program.SaidToTheEnd(), absl::StrCat(kTerminated, "aborted;signal 15;"));
   EXPECT_EQ(program.End(), "exit 0");
+}
+
+// What a handler does to which the signal was given before the end, and which runs after it.
+TEST(ShutdownOnSignalsTest, AHandlerThatComesTooLateGivesTheSignalToTheProgram) {
+  Forked program([](Forked&) {
+    SetHandler(SIGTERM, UsersHandler);
+    struct sigaction its = {};
+    {
+      const auto shutdown = Shutdown();
+      its = ActionOf(SIGTERM);
+    }
+    its.sa_sigaction(SIGTERM, nullptr, nullptr);
+    return ActionOf(SIGTERM).sa_handler == UsersHandler ? 0 : 1;
+  });
+  EXPECT_EQ(program.SaidToTheEnd(), "handler 15;");
+  EXPECT_EQ(program.End(), "exit 0");
+}
+
+// A library that takes a signal for a while, and puts back what it had found.
+TEST(ShutdownOnSignalsTest, WhoPutsItsHandlerBackAfterItsEndDoesNotMakeTheProcessDeaf) {
+  for (const bool another : {false, true}) {
+    Forked program([another](Forked&) {
+      SetHandler(SIGINT, UsersHandler);
+      struct sigaction term = {};
+      struct sigaction interrupt = {};
+      {
+        const auto shutdown = Shutdown();
+        term = SetHandler(SIGTERM, UsersHandler);
+        interrupt = SetHandler(SIGINT, UsersHandler);
+      }
+      sigaction(SIGTERM, &term, nullptr);
+      sigaction(SIGINT, &interrupt, nullptr);
+      if (another) Shutdown();
+      raise(SIGINT);
+      raise(SIGTERM);
+      return 7;
+    });
+    EXPECT_EQ(program.SaidToTheEnd(), "handler 2;");
+    EXPECT_EQ(program.End(), "signal 15") << another;
+  }
 }
 
 // A signal may come at any moment of its life: it is never lost, and nothing hangs.

@@ -21,6 +21,7 @@ inline constexpr absl::string_view kExited = "exited ";
 inline constexpr absl::string_view kToldToStop = "was told to stop by signal ";
 inline constexpr absl::string_view kDestroyedItsPool = "destroyed its pool while ";
 inline constexpr absl::string_view kExitedWithGroups = "exited while its groups were alive";
+inline constexpr absl::string_view kExitedWithPool = "exited while its pool was open";
 
 // `who`: SessionRecord::Who.
 std::string ProcessEnd(absl::string_view who, absl::string_view how);

@@ -11,8 +11,9 @@ namespace {
 constexpr char kWho[] = "rank 1 (host b, pid 812)";
 
 TEST(ProcessEndTest, WhatAProcessSaysWhenItEndsIsUnderstood) {
-  for (const std::string& how : {std::string(kExitedWithGroups), absl::StrCat(kExited, "early"),
-                                 absl::StrCat(kToldToStop, "15 (Terminated)")}) {
+  for (const std::string& how :
+       {std::string(kExitedWithGroups), std::string(kExitedWithPool),
+        absl::StrCat(kExited, "early"), absl::StrCat(kToldToStop, "15 (Terminated)")}) {
     const std::string said = ProcessEnd(kWho, how);
     EXPECT_TRUE(TellsOfAProcessEnd(said)) << said;
     EXPECT_TRUE(SaysThatItsProcessEnds(said, kWho)) << said;

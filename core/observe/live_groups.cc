@@ -9,6 +9,9 @@
 #include "absl/debugging/leak_check.h"
 #include "absl/log/log.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "muster/core/lifecycle/process_end.h"
+#include "muster/core/platform/monotonic_clock.h"
 
 namespace muster {
 namespace {
@@ -49,17 +52,17 @@ void LivePools::Add(LivePool* pool) {
     }
   }
   absl::MutexLock lock(&mutex_);
-  pools_.push_back(std::make_shared<Entry>(Entry{pool}));
+  pools_.push_back(std::make_shared<Entry>(pool));
   used_ = true;
 }
 
-void LivePools::Remove(LivePool* pool) {
-  if (!used()) return;
+bool LivePools::Remove(LivePool* pool) {
+  if (!used()) return true;
   absl::MutexLock lock(&mutex_);
-  if (std::shared_ptr<Entry> entry = Unlist(pool); entry != nullptr) {
-    const auto unused = [&entry] { return entry->calls == 0; };
-    mutex_.Await(absl::Condition(&unused));
-  }
+  const std::shared_ptr<Entry> entry = Unlist(pool);
+  if (entry == nullptr) return true;
+  const auto unused = [&entry] { return entry->calls == 0; };
+  return mutex_.AwaitWithTimeout(absl::Condition(&unused), pool->AbortBound());
 }
 
 void LivePools::Forget(LivePool* pool) {
@@ -121,11 +124,24 @@ std::vector<LiveGroup> LivePools::All() const {
   return all;
 }
 
-std::shared_ptr<LivePools::Entry> LivePools::TakeForAbort() {
+std::shared_ptr<LivePools::Entry> LivePools::TakeToBegin(absl::string_view why) {
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<Entry>& entry : pools_) {
-    if (entry->aborted) continue;
+    if (!entry->why.empty()) continue;
+    const bool idle = why.empty() && entry->pool->LiveGroups().empty();
+    entry->why = std::string(!why.empty() ? why : idle ? kExitedWithPool : kExitedWithGroups);
+    ++entry->calls;
+    return entry;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<LivePools::Entry> LivePools::TakeToAbort() {
+  absl::MutexLock lock(&mutex_);
+  for (const std::shared_ptr<Entry>& entry : pools_) {
+    if (entry->aborted || entry->why.empty()) continue;
     entry->aborted = true;
+    entry->abort_by = MonotonicNow() + entry->pool->AbortBound();
     ++entry->calls;
     return entry;
   }
@@ -134,11 +150,19 @@ std::shared_ptr<LivePools::Entry> LivePools::TakeForAbort() {
 
 void LivePools::AbortAll(absl::string_view why) {
   if (!used()) return;  // a forked child runs its parent's exit handlers
-  while (const std::shared_ptr<Entry> entry = TakeForAbort()) {
-    for (const LiveGroup& group : entry->pool->LiveGroups()) {
-      LOG(WARNING) << "aborted: group " << group.ToString() << ": its rank " << why;
+  while (true) {
+    // A pool that takes its whole bound must not keep the others' peers from learning of this.
+    while (const std::shared_ptr<Entry> entry = TakeToBegin(why)) {
+      for (const LiveGroup& group : entry->pool->LiveGroups()) {
+        LOG(WARNING) << "aborted: group " << group.ToString() << ": its rank " << entry->why;
+      }
+      entry->pool->BeginAbort(entry->why);
+      absl::MutexLock lock(&mutex_);
+      --entry->calls;
     }
-    entry->pool->AbortBecause(why);
+    const std::shared_ptr<Entry> entry = TakeToAbort();
+    if (entry == nullptr) break;
+    entry->pool->AbortBecause(entry->why);
     absl::MutexLock lock(&mutex_);
     --entry->calls;
     pools_.erase(std::remove(pools_.begin(), pools_.end(), entry), pools_.end());
@@ -147,15 +171,36 @@ void LivePools::AbortAll(absl::string_view why) {
 }
 
 void LivePools::AwaitOtherAborts() {
+  std::vector<std::string> stuck;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::vector<std::shared_ptr<Entry>> others;
+    for (const std::shared_ptr<Entry>& entry : pools_) {
+      if (entry->aborted && !entry->pool->RunsHere()) others.push_back(entry);
+    }
+    for (const std::shared_ptr<Entry>& entry : others) {
+      const auto ended = [&entry] { return entry->calls == 0; };
+      if (mutex_.AwaitWithTimeout(absl::Condition(&ended), entry->abort_by - MonotonicNow()) ||
+          std::find(pools_.begin(), pools_.end(), entry) == pools_.end()) {
+        continue;
+      }
+      const std::vector<LiveGroup> groups = entry->pool->LiveGroups();
+      for (const LiveGroup& group : groups) stuck.push_back(group.ToString());
+      if (groups.empty()) stuck.emplace_back("its groups have ended");
+    }
+  }
+  if (stuck.empty()) return;
+  LOG(ERROR) << "the abort of a pool on another thread did not end within its bound, and is waited "
+                "for no longer: "
+             << absl::StrJoin(stuck, "; ");
+}
+
+bool LivePools::AbortNeedsThisThread() const {
+  if (!used()) return false;
   absl::MutexLock lock(&mutex_);
-  std::vector<std::shared_ptr<Entry>> others;
-  for (const std::shared_ptr<Entry>& entry : pools_) {
-    if (entry->calls > 0 && !entry->pool->RunsHere()) others.push_back(entry);
-  }
-  for (const std::shared_ptr<Entry>& entry : others) {
-    const auto ended = [&entry] { return entry->calls == 0; };
-    mutex_.Await(absl::Condition(&ended));
-  }
+  return std::any_of(pools_.begin(), pools_.end(), [](const std::shared_ptr<Entry>& entry) {
+    return entry->aborted && entry->pool->RunsHere();
+  });
 }
 
 std::vector<LiveGroup> AllLiveGroups() { return LivePools::Global().All(); }

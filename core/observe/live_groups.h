@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "muster/core/lifecycle/process_end.h"
+#include "absl/time/time.h"
 #include "muster/core/lifecycle/state.h"
 #include "muster/core/platform/fork_guard.h"
 
@@ -45,10 +45,15 @@ class LivePool {
   virtual ~LivePool() = default;
   // Without those that LeaveBehind lists.
   virtual std::vector<LiveGroup> LiveGroups() const = 0;
+  // What AbortBecause does first, without waiting for it: the peers are told, no new work is taken.
+  // AbortBecause follows.
+  virtual void BeginAbort(absl::string_view) {}
   // Abort everything: within the pool's close_timeout and the specs' cause_window, and another
   // close_timeout for a store that does not answer. The peers are told "rank 1 (host b, pid 812)
   // <why>". Never called in a forked child.
   virtual void AbortBecause(absl::string_view why) = 0;
+  // How long that may take: whoever waits for it on another thread waits no longer.
+  virtual absl::Duration AbortBound() const = 0;
   // Whether this is a thread that an AbortBecause on another one waits for.
   virtual bool RunsHere() const { return false; }
 };
@@ -62,8 +67,9 @@ class LivePools {
   static LivePools& Global();
 
   void Add(LivePool* pool);
-  // When it returns no call on `pool` is running and none will come.
-  void Remove(LivePool* pool);
+  // When it returns true no call on `pool` is running and none will come. False: one has run for
+  // longer than AbortBound, so its caller leaves the pool in memory for ever.
+  [[nodiscard]] bool Remove(LivePool* pool);
   // Takes it off the list without waiting: a call may still be running, so its caller leaves it in
   // memory for ever. For the pool's own control thread, which such a call may be waiting for.
   void Forget(LivePool* pool);
@@ -77,21 +83,30 @@ class LivePools {
 
   // The pools' groups, and what was left behind.
   std::vector<LiveGroup> All() const;
-  // What the exit hook does, which gives no other reason: "rank 1 (host b, pid 812) exited while
-  // ...". One pool after the other; observers and other threads may use this list meanwhile. Those
-  // that another thread aborts already are waited for, but not on a thread which that waits for.
-  void AbortAll(absl::string_view why = kExitedWithGroups);
+  // Without `why` what the exit hook does: "rank 1 (host b, pid 812) exited while its groups were
+  // alive", or "... while its pool was open" where it had none. All pools begin, then one after the
+  // other is waited for; observers and other threads may use this list meanwhile. Those that
+  // another thread aborts already are waited for, too: no longer than AbortBound from when that
+  // began, and not on a thread which it waits for.
+  void AbortAll(absl::string_view why = "");
+  // Whether an abort of one of them, by another thread, waits for this one.
+  bool AbortNeedsThisThread() const;
 
  private:
   struct Entry {
-    LivePool* pool;
-    int calls = 0;  // on `pool`, which run without the lock: they wait for threads that need it
-    bool aborted = false;
+    explicit Entry(LivePool* its_pool) : pool(its_pool) {}
+    LivePool* const pool;
+    int calls = 0;    // on `pool`, which run without the lock: they wait for threads that need it
+    std::string why;  // of the abort, once that has begun; never empty then
+    bool aborted = false;  // a thread is in its AbortBecause, or was
+    absl::Time abort_by;   // when that has to be over
   };
   // Whether something of this process may be listed. Takes no lock.
   bool used() const { return used_ && made_in_ == ForkGeneration(); }
-  // The next pool that is not aborted yet, with a call counted; null at the end.
-  std::shared_ptr<Entry> TakeForAbort();
+  // The next pool whose abort has not begun, and the next that nobody aborts though it has, with a
+  // call counted; null at the end.
+  std::shared_ptr<Entry> TakeToBegin(absl::string_view why);
+  std::shared_ptr<Entry> TakeToAbort();
   void AwaitOtherAborts();
   std::shared_ptr<Entry> Unlist(LivePool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -39,6 +39,7 @@ class FakePool final : public LivePool {
     why_ = std::string(why);
     if (fd_ >= 0 && write(fd_, "x", 1) != 1) abort();
   }
+  absl::Duration AbortBound() const override { return absl::InfiniteDuration(); }
   int aborts() const { return aborts_; }
   const std::string& why() const { return why_; }
 
@@ -58,7 +59,7 @@ TEST(LiveGroupsTest, ListsWhatIsAliveAndForgetsRemovedPools) {
   FakePool pool;
   pools.Add(&pool);
   EXPECT_EQ(pools.All().size(), 1u);
-  pools.Remove(&pool);
+  EXPECT_TRUE(pools.Remove(&pool));
   EXPECT_TRUE(pools.All().empty());
 }
 
@@ -119,17 +120,57 @@ TEST(LiveGroupsTest, WhoeverAbortsAllSaysWhy) {
 class SlowPool final : public LivePool {
  public:
   std::vector<LiveGroup> LiveGroups() const override { return {}; }
+  void BeginAbort(absl::string_view why) override { told = std::string(why); }
   void AbortBecause(absl::string_view) override {
     begun.Notify();
     go.WaitForNotification();
     ended = true;
   }
+  absl::Duration AbortBound() const override { return bound; }
   bool RunsHere() const override { return std::this_thread::get_id() == needed.load(); }
 
   absl::Notification begun, go;
+  std::string told;
+  absl::Duration bound = absl::InfiniteDuration();
   std::atomic<bool> ended{false};
   std::atomic<std::thread::id> needed{std::thread::id()};
 };
+
+TEST(LiveGroupsTest, AllPoolsBeginToAbortBeforeOneIsWaitedFor) {
+  LivePools pools;
+  SlowPool slow, other;
+  pools.Add(&slow);
+  pools.Add(&other);
+  std::thread aborting([&] { pools.AbortAll("was told to stop"); });
+  slow.begun.WaitForNotification();
+  EXPECT_EQ(other.told, "was told to stop");
+  slow.go.Notify();
+  other.go.Notify();
+  aborting.join();
+}
+
+TEST(LiveGroupsTest, APoolWithoutAGroupSaysThatItWasOpen) {
+  LivePools pools;
+  SlowPool pool;
+  pools.Add(&pool);
+  pool.go.Notify();
+  pools.AbortAll();
+  EXPECT_EQ(pool.told, "exited while its pool was open");
+}
+
+TEST(LiveGroupsTest, AnAbortThatIsStuckIsWaitedForNoLongerThanItsBound) {
+  LivePools pools;
+  SlowPool pool;
+  pool.bound = absl::Milliseconds(50);
+  pools.Add(&pool);
+  std::thread stuck([&] { pools.AbortAll(); });
+  pool.begun.WaitForNotification();
+  pools.AbortAll();
+  EXPECT_FALSE(pools.Remove(&pool)) << "its memory is still used";
+  EXPECT_FALSE(pool.ended);
+  pool.go.Notify();
+  stuck.join();
+}
 
 // The hook at exit, while a signal's shutdown is under way.
 TEST(LiveGroupsTest, WhoeverFindsAnAbortUnderWayWaitsForIt) {
@@ -154,8 +195,10 @@ TEST(LiveGroupsTest, AThreadThatAnAbortWaitsForDoesNotWaitForThat) {
   pools.Add(&pool);
   std::thread first([&] { pools.AbortAll("was told to stop"); });
   pool.begun.WaitForNotification();
+  EXPECT_FALSE(pools.AbortNeedsThisThread());
   std::thread needed([&] {
     pool.needed = std::this_thread::get_id();
+    EXPECT_TRUE(pools.AbortNeedsThisThread());
     pools.AbortAll();
     EXPECT_FALSE(pool.ended);
     pool.go.Notify();
@@ -216,6 +259,7 @@ class StuckPool final : public LivePool {
     return {};
   }
   void AbortBecause(absl::string_view) override {}
+  absl::Duration AbortBound() const override { return absl::InfiniteDuration(); }
 
   mutable absl::Notification asked;
   absl::Notification go;
@@ -231,19 +275,19 @@ TEST(LiveGroupsTest, AForkedChildHasAListOfItsOwnWhoeverHoldsItsParents) {
     alarm(30);
     const bool empty = AllLiveGroups().empty() && LivePools::Global().CheckFree("cpu").ok();
     LivePools::Global().AbortAll();
-    LivePools::Global().Remove(&pool);
+    const bool removed = LivePools::Global().Remove(&pool);
     FakePool own;
     LivePools::Global().Add(&own);
     const bool listed = AllLiveGroups().size() == 1;
     LivePools::Global().AbortAll();
-    _exit(empty && listed && own.aborts() == 1 ? 0 : 1);
+    _exit(empty && removed && listed && own.aborts() == 1 ? 0 : 1);
   }
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   pool.go.Notify();
   asker.join();
-  LivePools::Global().Remove(&pool);
+  EXPECT_TRUE(LivePools::Global().Remove(&pool));
 }
 
 }  // namespace
