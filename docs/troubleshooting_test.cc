@@ -20,7 +20,9 @@
 #include "muster/core/collective/device.h"
 #include "muster/core/collective/reduce_op.h"
 #include "muster/core/group.h"
+#include "muster/core/launch/launched_store.h"
 #include "muster/core/launch/launcher.h"
+#include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/rendezvous/world.h"
 #include "muster/trainer/data.h"
@@ -122,6 +124,26 @@ TEST_F(TroubleshootingTest, AStoreThatIsNotThere) {
   PoolOptions options;
   options.connect_timeout = absl::Milliseconds(100);
   ExpectDocumented(GroupPool::Create(world, options).status());
+}
+
+TEST_F(TroubleshootingTest, ShuttingDownOnSignals) {
+  ShutdownOptions none;
+  none.close_timeout = absl::ZeroDuration();
+  ExpectDocumented(ShutdownOnSignals::Create(none).status());
+  const absl::StatusOr<std::unique_ptr<ShutdownOnSignals>> one = ShutdownOnSignals::Create();
+  ASSERT_TRUE(one.ok()) << one.status();
+  ExpectDocumented(ShutdownOnSignals::Create().status());
+}
+
+// Neither the job's folder nor another one has a place for a socket.
+TEST_F(TroubleshootingTest, AStoreOnTcp) {
+  ServeStoreOptions options;
+  options.short_folder = "/nonexistent";
+  LaunchedStoreRequest request;
+  request.token = "token";
+  const absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeUnixStore(options)(request);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ExpectDocumented(absl::UnavailableError((*store)->Notice()));
 }
 
 TEST_F(TroubleshootingTest, AcquiringAndClosing) {

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/observe/live_groups.h"
+#include "muster/core/platform/environment.h"
 #include "muster/testing/multi_rank_test.h"
 
 namespace muster {
@@ -17,6 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 class MultiRankFixtureTest : public testing::MultiRankTest {};
 
@@ -28,6 +30,11 @@ TEST_F(MultiRankFixtureTest, AGroupOfTheCellsBackendIsReady) {
   EXPECT_EQ(group().size(), world_size());
   EXPECT_EQ(group().rank(), rank());
   EXPECT_EQ(group().name(), "MultiRankFixtureTest.AGroupOfTheCellsBackendIsReady");
+}
+
+// What holds here is to hold for users: Bazel's folder for a test is too deep for a socket.
+TEST_F(MultiRankFixtureTest, TheStoreIsOfTheKindThatMusterRunServes) {
+  EXPECT_THAT(Environment::OfProcess().Get("MUSTER_STORE").value_or(""), StartsWith("unix:/"));
 }
 
 TEST_F(MultiRankFixtureTest, EachTestHasAPoolOfItsOwn) {

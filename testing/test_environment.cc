@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "muster/core/launch/launcher.h"
+#include "muster/core/launch/private_folder.h"
 #include "muster/core/platform/timeout_scale.h"
 
 namespace muster {
@@ -67,8 +68,7 @@ absl::StatusOr<TestPlan> PlanTest(const std::vector<std::string>& arguments,
   plan.premature_exit_file = variable("TEST_PREMATURE_EXIT_FILE");
   plan.shard_status_file = variable("TEST_SHARD_STATUS_FILE");
   plan.temporary_folder = variable("TEST_TMPDIR");
-  if (plan.temporary_folder.empty()) plan.temporary_folder = variable("TMPDIR");
-  if (plan.temporary_folder.empty()) plan.temporary_folder = "/tmp";
+  if (plan.temporary_folder.empty()) plan.temporary_folder = TemporaryFolder(environment);
 
   std::optional<std::string> output;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "muster/core/launch/job_result.h"
 #include "muster/core/launch/rank_exit.h"
+#include "muster/core/platform/same_request.h"
 
 namespace muster {
 
@@ -67,10 +68,8 @@ class JobPolicy {
   // that has executed itself, or a parent that takes its crashed child's place.
   void SessionChanged(int rank, const std::optional<std::string>& lost, absl::Time now);
 
-  // The same signal again within this time is the same request: `timeout 60 muster run` signals its
-  // child and then its process group, and a terminal's Ctrl-C may come with a parent's own. Nobody
-  // who waits for the ranks' end loses patience that soon.
-  static constexpr absl::Duration kSameRequest = absl::Milliseconds(500);
+  // The same signal again within this time is the same request.
+  static constexpr absl::Duration kSameRequest = absl::Milliseconds(kSameRequestMilliseconds);
 
   // The launcher was told to stop. The signal is forwarded, but when something ends the job already
   // (an earlier signal, a failure, the timeout) it kills.

@@ -124,6 +124,7 @@ std::vector<std::string> JobResult::Report() const {
   for (const LeftProcess& process : left) {
     lines.push_back(process.ToString());
   }
+  if (!store_notice.empty()) lines.push_back(store_notice);
   if (!store_refused.empty()) lines.push_back(absl::StrCat("the store refused ", store_refused));
   if (ok()) return lines;
 

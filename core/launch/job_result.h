@@ -78,6 +78,8 @@ struct JobResult {
   // What they had recorded once all ranks had ended: others may have failed of whom it blames.
   std::vector<FailedGroup> failed_groups_at_end;
 
+  // How its store was served, where that is worth a line: see LaunchedStore::Notice.
+  std::string store_notice;
   // What its store did not let in: see LaunchedStore::Refused.
   std::string store_refused;
 
@@ -103,8 +105,8 @@ struct JobResult {
   bool OnRecord(int rank) const;
 
   // For the end of the output: who failed first and why, what followed (as a consequence where a
-  // record or our own signal says so), what was left behind, and what the store refused. One line
-  // each, without a prefix; none for a job that went well.
+  // record or our own signal says so), what was left behind, and what is to be said of the store.
+  // One line each, without a prefix; none for a job that went well.
   std::vector<std::string> Report() const;
 
  private:

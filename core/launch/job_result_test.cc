@@ -31,6 +31,10 @@ TEST(JobResultTest, ReportsWhatTheStoreRefusedAlsoOfAGoodJob) {
   result.store_refused = "1 connection that spoke another protocol";
   EXPECT_THAT(result.Report(),
               ElementsAre("the store refused 1 connection that spoke another protocol"));
+  result.store_notice = "the store is served on TCP";
+  EXPECT_THAT(result.Report(), ElementsAre("the store is served on TCP",
+                                           "the store refused 1 connection that spoke another "
+                                           "protocol"));
 }
 
 TEST(JobResultTest, ALargeJobsReportStaysReadable) {

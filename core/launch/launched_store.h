@@ -29,6 +29,10 @@ class LaunchedStore {
   // What the job's groups have recorded as the cause of their failure, the earliest first.
   virtual std::vector<FailedGroup> FailedGroups() const { return {}; }
 
+  // What a person should know of how it is served: "the store is served on TCP, ...". Empty:
+  // nothing.
+  virtual std::string Notice() const { return ""; }
+
   // What it did not let in and a person should know of: "2 connections that did not know the job's
   // token". Empty: nothing.
   virtual std::string Refused() const { return ""; }

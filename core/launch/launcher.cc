@@ -122,8 +122,7 @@ absl::Status Job::Prepare() {
 
   if (!news_->valid()) return absl::ResourceExhaustedError("no descriptor for the store's news");
   std::string parent = options_.temporary_folder;
-  if (parent.empty()) parent = options_.environment.Get("TMPDIR").value_or("");
-  if (parent.empty()) parent = "/tmp";
+  if (parent.empty()) parent = TemporaryFolder(options_.environment);
   // The ranks are told of what is in it, and may change their folder first.
   std::error_code error;
   const std::string absolute = std::filesystem::absolute(parent, error).string();
@@ -356,7 +355,10 @@ JobResult Job::Finish() {
   result.left = left_;
   result.failed_groups = failed_groups_;
   if (store_ != nullptr && !result.ok()) result.failed_groups_at_end = store_->FailedGroups();
-  if (store_ != nullptr) result.store_refused = store_->Refused();
+  if (store_ != nullptr) {
+    result.store_notice = store_->Notice();
+    result.store_refused = store_->Refused();
+  }
   result.BlameByRecord();
   ReadRest();
   // At the timeout, too, there is a moment for what was written before it.

@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "muster/core/launch/unique_fd.h"
+#include "muster/core/platform/environment.h"
 
 namespace muster {
 
@@ -99,6 +100,11 @@ void RemoveThoseOfTheDead(const std::string& parent) {
 }
 
 }  // namespace
+
+std::string TemporaryFolder(const Environment& environment) {
+  const std::string folder = environment.Get("TMPDIR").value_or("");
+  return folder.empty() ? "/tmp" : folder;
+}
 
 absl::StatusOr<std::unique_ptr<PrivateFolder>> PrivateFolder::Create(absl::string_view parent) {
   RemoveThoseOfTheDead(std::string(parent));

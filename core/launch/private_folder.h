@@ -13,8 +13,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "muster/core/launch/unique_fd.h"
+#include "muster/core/platform/environment.h"
 
 namespace muster {
+
+// TMPDIR, else /tmp.
+std::string TemporaryFolder(const Environment& environment);
 
 class PrivateFolder {
  public:

@@ -16,10 +16,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "muster/core/platform/environment.h"
 #include "muster/core/platform/few_descriptors.h"
 
 namespace muster {
 namespace {
+
+TEST(TemporaryFolderTest, IsWhereTheEnvironmentSaysElseTheSystems) {
+  EXPECT_EQ(TemporaryFolder(Environment(Environment::Variables{{"TMPDIR", "/scratch/a"}})),
+            "/scratch/a");
+  EXPECT_EQ(TemporaryFolder(Environment(Environment::Variables{{"TMPDIR", ""}})), "/tmp");
+  EXPECT_EQ(TemporaryFolder(Environment(Environment::Variables{})), "/tmp");
+}
 
 class PrivateFolderTest : public ::testing::Test {
  protected:

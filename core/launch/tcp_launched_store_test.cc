@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -177,15 +178,22 @@ class Lines final : public OutputSink {
   std::string text;
 };
 
-// With the store on a unix socket where `folder` has a short path, which Bazel's has not.
+// However slow the launcher is: how fast it is says no test here.
+ServeStoreOptions Patient() {
+  ServeStoreOptions options;
+  options.loss_grace = Bound();
+  return options;
+}
+
 JobResult RunRanks(int ranks, const std::string& what, Lines* lines,
+                   const LaunchedStoreFactory& store = ServeUnixStore(Patient()),
                    const std::string& folder = ::testing::TempDir()) {
   JobOptions job;
   job.command = {"/proc/self/exe", "--rank", what};
   job.ranks = ranks;
   job.environment = Environment::OfProcess();
   job.temporary_folder = folder;
-  job.store = ServeUnixStore();
+  job.store = store;
   job.output = lines;
   job.limits.timeout = 2 * Bound();
   job.limits.failure_grace = Bound();
@@ -197,20 +205,44 @@ JobResult RunRanks(int ranks, const std::string& what, Lines* lines,
 }
 
 TEST(TcpLaunchedStoreTest, OthersLearnTheSignalThatKilledARank) {
-  Lines lines;
-  const JobResult result = RunRanks(3, "die", &lines);
-  EXPECT_EQ(lines.text, "killed by signal 9\nkilled by signal 9\n");
-  EXPECT_EQ(result.first_failed, 0);
-  EXPECT_EQ(result.ExitCode(), 137);
+  for (const bool tcp : {false, true}) {
+    Lines lines;
+    const JobResult result =
+        RunRanks(3, "die", &lines, tcp ? ServeTcpStore(Patient()) : ServeUnixStore(Patient()));
+    EXPECT_EQ(lines.text, "killed by signal 9\nkilled by signal 9\n");
+    EXPECT_EQ(result.first_failed, 0);
+    EXPECT_EQ(result.ExitCode(), 137);
+  }
 }
 
-TEST(TcpLaunchedStoreTest, OthersLearnTheSignalOnAUnixSocketAndNothingIsLeftOfIt) {
-  const store_testing::SocketFolder folder;
+TEST(TcpLaunchedStoreTest, NothingIsLeftOfAUnixSocketWhereverItHadItsPlace) {
+  const std::string deep = absl::StrCat(::testing::TempDir(), "/", std::string(100, 'x'));
+  std::filesystem::create_directory(deep);
+  for (const bool short_enough : {true, false}) {
+    const store_testing::SocketFolder folder;
+    ServeStoreOptions options = Patient();
+    options.short_folder = folder.Path("");
+    Lines lines;
+    const JobResult result =
+        RunRanks(2, "die", &lines, ServeUnixStore(options), short_enough ? folder.Path("") : deep);
+    EXPECT_EQ(lines.text, "killed by signal 9\n");
+    EXPECT_EQ(result.store_notice, "");
+    EXPECT_TRUE(std::filesystem::is_empty(folder.Path("")));
+    EXPECT_TRUE(std::filesystem::is_empty(deep));
+  }
+}
+
+TEST(TcpLaunchedStoreTest, AStoreThatHadToBeServedOnTcpIsInTheReport) {
+  ServeStoreOptions options = Patient();
+  options.short_folder = "/no such folder";
+  const std::string deep = absl::StrCat(::testing::TempDir(), "/", std::string(100, 'y'));
+  std::filesystem::create_directory(deep);
   Lines lines;
-  const JobResult result = RunRanks(2, "die", &lines, folder.Path(""));
+  const JobResult result = RunRanks(2, "die", &lines, ServeUnixStore(options), deep);
   EXPECT_EQ(lines.text, "killed by signal 9\n");
-  EXPECT_EQ(result.ExitCode(), 137);
-  EXPECT_TRUE(std::filesystem::is_empty(folder.Path("")));
+  EXPECT_THAT(result.Report()[0],
+              AllOf(StartsWith("the store is served on TCP, "),
+                    HasSubstr("and not on a unix socket: \"unix:"), HasSubstr("TMPDIR decides")));
 }
 
 TEST(TcpLaunchedStoreTest, OthersLearnTheCodeThatARankExitedWith) {
@@ -273,7 +305,7 @@ World OnlyRankOf(const LaunchedStore& store) {
   return world;
 }
 
-TEST(TcpLaunchedStoreTest, IsServedOnAUnixSocketWhereItsPathIsShortEnoughElseOnTcp) {
+TEST(TcpLaunchedStoreTest, IsServedOnAUnixSocketInTheJobsFolderElseInAShorterOneElseOnTcp) {
   const store_testing::SocketFolder folder;
   LaunchedStoreRequest request;
   request.token = "t";
@@ -282,18 +314,45 @@ TEST(TcpLaunchedStoreTest, IsServedOnAUnixSocketWhereItsPathIsShortEnoughElseOnT
   absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeUnixStore()(request);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->address(), folder.Address("job/store"));
+  EXPECT_EQ((*store)->Notice(), "");
   const Session session(OnlyRankOf(**store));
   store->reset();
   EXPECT_TRUE(std::filesystem::is_empty(request.folder));
 
-  for (const std::string& none : {std::string(), folder.Path(std::string(100, 'x')),
-                                  folder.Path("no such folder"), std::string("relative")}) {
+  ServeStoreOptions options;
+  for (const std::string& none :
+       {std::string(), folder.Path(std::string(100, 'x')), std::string("relative")}) {
     request.folder = none;
-    store = ServeUnixStore()(request);
+    options.short_folder = folder.Path("job");
+    store = ServeUnixStore(options)(request);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_THAT((*store)->address(), StartsWith(folder.Address("job/muster-")));
+    EXPECT_EQ((*store)->Notice(), "");
+    const Session in_another(OnlyRankOf(**store));
+    store->reset();
+    EXPECT_TRUE(std::filesystem::is_empty(options.short_folder));
+
+    options.short_folder = folder.Path("no such folder");
+    store = ServeUnixStore(options)(request);
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_THAT((*store)->address(), StartsWith("127.0.0.1:")) << none;
+    EXPECT_THAT((*store)->Notice(), StartsWith("the store is served on TCP, ")) << none;
     const Session on_tcp(OnlyRankOf(**store));
   }
+}
+
+// Who wants the system to say who connects must not get less without a word.
+TEST(TcpLaunchedStoreTest, WhatIsNotForWantOfAPlaceForASocketIsAnErrorAndNotTcp) {
+  const store_testing::SocketFolder folder;
+  LaunchedStoreRequest request;
+  request.token = "t";
+  request.folder = folder.Path("gone");
+  EXPECT_EQ(ServeUnixStore()(request).status().code(), absl::StatusCode::kNotFound);
+  request.folder = folder.Path("");
+  std::ofstream(folder.Path("/store")) << "x";
+  const absl::Status taken = ServeUnixStore()(request).status();
+  EXPECT_EQ(taken.code(), absl::StatusCode::kFailedPrecondition) << taken;
+  EXPECT_THAT(taken.message(), HasSubstr("there is a file of that name"));
 }
 
 TEST(TcpLaunchedStoreTest, TellsTheLauncherWhoIsLostAndWhoComesAgain) {

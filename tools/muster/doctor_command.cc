@@ -25,6 +25,7 @@
 #include "muster/core/collective/device.h"
 #include "muster/core/fault/fault_spec.h"
 #include "muster/core/launch/launched_store.h"
+#include "muster/core/launch/private_folder.h"
 #include "muster/core/launch/process_tree.h"
 #include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/rendezvous/world.h"
@@ -118,15 +119,21 @@ void Limits(Report& report) {
   }
 }
 
-void Store(Report& report) {
+// As `muster run` serves it.
+void Store(const Environment& environment, Report& report) {
+  const absl::StatusOr<std::unique_ptr<PrivateFolder>> folder =
+      PrivateFolder::Create(TemporaryFolder(environment));
+  if (!folder.ok()) return report.Problem("store", folder.status().message());
   LaunchedStoreRequest request;
   request.token = "doctor";
-  const absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeTcpStore()(request);
-  if (store.ok()) {
-    report.Line("store", absl::StrCat("can be served (tried on ", (*store)->address(), ")"));
-  } else {
-    report.Problem("store", absl::StrCat("cannot be served: ", store.status().message()));
+  request.folder = (*folder)->path();
+  const absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeUnixStore()(request);
+  if (!store.ok()) {
+    return report.Problem("store", absl::StrCat("cannot be served: ", store.status().message()));
   }
+  report.Line("store", (*store)->Notice().empty()
+                           ? absl::StrCat("can be served (tried on ", (*store)->address(), ")")
+                           : (*store)->Notice());
 }
 
 void Surroundings(const Environment& environment, Report& report) {
@@ -161,7 +168,7 @@ int Doctor(CommandContext& context) {
   Backends(report);
   Kernel(report);
   Limits(report);
-  Store(report);
+  Store(context.environment, report);
   Surroundings(context.environment, report);
   return report.problems() ? 1 : 0;
 }

@@ -168,7 +168,7 @@ TEST(MusterTest, TheDoctorSaysWhatItSees) {
   EXPECT_EQ(result.code, 0) << result.out;
   for (const char* line :
        {"muster ", "backends     gloo, reference ", "subreaper ", "open files ", "/dev/shm ",
-        "store        can be served", "launcher     rank 0 of 1 by none"}) {
+        "store        can be served (tried on unix:", "launcher     rank 0 of 1 by none"}) {
     EXPECT_THAT(result.out, HasSubstr(line));
   }
   setenv("MUSTER_RANK", "x", 1);
