@@ -1,6 +1,7 @@
 #include "muster/testing/contract/exit_rank.h"
 
 #include <fcntl.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -57,10 +58,10 @@ class EndObserver final : public Observer {
 
 // All that a rank has. On the heap and never freed in rank 1: what ends there says its path.
 struct Rank {
-  Rank(const std::string& its_fifo, HeldBackend::Hold hold)
+  Rank(const std::string& inner_backend, const std::string& its_fifo, HeldBackend::Hold hold)
       : fifo(its_fifo), observer(WaitsFile(its_fifo)) {
-    absl::StatusOr<Backend*> inner = BackendRegistry::Global().Find("reference");
-    if (!inner.ok()) abort();
+    absl::StatusOr<Backend*> inner = BackendRegistry::Global().Find(inner_backend);
+    if (!inner.ok()) Die(inner.status());
     auto held = std::make_unique<HeldBackend>(*inner, hold);
     backend = held.get();
     backends.Register("held", std::move(held), __FILE__, __LINE__);
@@ -110,12 +111,14 @@ struct Rank {
 
 // --- the two that live on
 
-int LiveOn(int number, const std::string& state, const std::string& fifo) {
+int LiveOn(int number, const std::string& state, const std::string& backend,
+           const std::string& fifo) {
   const ProcessHoldings before = ProcessHoldings::Now();
   absl::Status ended;
   {
-    Rank rank(fifo, number == 2 && state == "connecting" ? HeldBackend::Hold::kConnect
-                                                         : HeldBackend::Hold::kNothing);
+    Rank rank(backend, fifo,
+              number == 2 && state == "connecting" ? HeldBackend::Hold::kConnect
+                                                   : HeldBackend::Hold::kNothing);
     rank.pool = rank.MakePool();
     absl::StatusOr<GroupLease> lease = absl::OutOfRangeError("it never began");
     const bool meets = state != "rendezvous" && state != "joined";
@@ -241,7 +244,8 @@ void InstallShutdown() {
   while (true) pause();
 }
 
-volatile sig_atomic_t told = 0;
+// The handler may run on any thread, and before the wait for it.
+sem_t told;
 
 // Before the state is reached, and then; the process's exit code where it comes back.
 struct Path {
@@ -252,19 +256,21 @@ struct Path {
 Path Signalled(int signal, bool shutdown, void (*handler)(int)) {
   Path path;
   path.before = [=] {
+    sem_init(&told, 0, 0);
     if (handler != nullptr) ::signal(signal, handler);
     if (shutdown) InstallShutdown();
   };
   path.then = [=] {
     kill(getpid(), signal);
-    while (told == 0) pause();
+    while (sem_wait(&told) != 0) {
+    }
     return 6;
   };
   return path;
 }
 
 void ExitHandler(int) { _exit(5); }
-void TellHandler(int) { told = 1; }
+void TellHandler(int) { sem_post(&told); }
 
 // The child of a fork ends like any program.
 int ForkAndGoOn(bool executes) {
@@ -377,12 +383,13 @@ const std::map<std::string, Path>& Paths() {
   return *paths;
 }
 
-int End(const std::string& state, const std::string& path_name, const std::string& fifo) {
+int End(const std::string& state, const std::string& path_name, const std::string& backend,
+        const std::string& fifo) {
   const rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
   const auto path = Paths().find(path_name);
   if (path == Paths().end()) return 95;
-  one = new Rank(fifo, HoldFor(state));
+  one = new Rank(backend, fifo, HoldFor(state));
   if (path->second.before != nullptr) path->second.before();
   one->pool = one->MakePool(/*close_idle_groups=*/path_name == "last_lease_on_thread");
   for (const auto& [name, reach] : States()) {
@@ -403,17 +410,18 @@ const std::vector<std::string>& ExitStates() {
 }
 
 std::vector<std::string> ExitRankCommand(const std::string& state, const std::string& path,
-                                         const std::string& fifo) {
-  return {"/proc/self/exe", std::string(kMark), state, path, fifo};
+                                         const std::string& backend, const std::string& fifo) {
+  return {"/proc/self/exe", std::string(kMark), state, path, backend, fifo};
 }
 
-bool IsExitRank(int argc, char** argv) { return argc == 5 && argv[1] == kMark; }
+bool IsExitRank(int argc, char** argv) { return argc == 6 && argv[1] == kMark; }
 
 int ExitRankMain(char** argv) {
   const char* const rank = getenv("MUSTER_RANK");
   if (rank == nullptr) return 96;
   const int number = atoi(rank);  // NOLINT: the launcher's
-  return number == kExits ? End(argv[2], argv[3], argv[4]) : LiveOn(number, argv[2], argv[4]);
+  return number == kExits ? End(argv[2], argv[3], argv[4], argv[5])
+                          : LiveOn(number, argv[2], argv[4], argv[5]);
 }
 
 }  // namespace muster::testing
