@@ -36,30 +36,32 @@ constexpr absl::string_view kMark = "--exit_rank";
 
 absl::Duration Scaled(absl::Duration duration) { return TimeoutScale() * duration; }
 
-// Beside the fifo: rank 0 waits for its peers. Who leaves before that may come again, for all it
-// knows.
-std::string WaitsFile(const std::string& fifo) { return fifo + ".waits"; }
+// Beside the fifo, there once rank 0 is in `state`: of rendezvous, as who leaves before that may
+// come again, for all it knows; of aborting, as it has heard of the cause by then.
+std::string FileOf(const std::string& fifo, GroupState state) {
+  return absl::StrCat(fifo, ".", Name(state));
+}
 
 class EndObserver final : public Observer {
  public:
-  explicit EndObserver(std::string waits_file) : waits_file_(std::move(waits_file)) {}
+  explicit EndObserver(std::string fifo) : fifo_(std::move(fifo)) {}
   void OnTransition(const TransitionEvent& event) override {
-    if (IsTerminal(event.to) && !ended_.HasBeenNotified()) ended_.Notify();
-    if (event.to == GroupState::kRendezvous && event.rank == 0) {
-      close(open(waits_file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (event.rank == 0) {
+      close(open(FileOf(fifo_, event.to).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     }
+    if (IsTerminal(event.to) && !ended_.HasBeenNotified()) ended_.Notify();
   }
   void AwaitEnd() { ended_.WaitForNotification(); }
 
  private:
-  const std::string waits_file_;
+  const std::string fifo_;
   absl::Notification ended_;
 };
 
 // All that a rank has. On the heap and never freed in rank 1: what ends there says its path.
 struct Rank {
   Rank(const std::string& inner_backend, const std::string& its_fifo, HeldBackend::Hold hold)
-      : fifo(its_fifo), observer(WaitsFile(its_fifo)) {
+      : fifo(its_fifo), observer(its_fifo) {
     absl::StatusOr<Backend*> inner = BackendRegistry::Global().Find(inner_backend);
     if (!inner.ok()) Die(inner.status());
     auto held = std::make_unique<HeldBackend>(*inner, hold);
@@ -167,6 +169,10 @@ void AwaitState(GroupState state) {
   }
 }
 
+void AwaitRankZeroIn(GroupState state) {
+  while (access(FileOf(one->fifo, state).c_str(), F_OK) != 0) usleep(200);
+}
+
 void Acquire() {
   absl::StatusOr<GroupLease> lease = one->pool->Acquire(Rank::Spec());
   if (!lease.ok()) Rank::Die(lease.status());
@@ -183,15 +189,12 @@ void BeginOperation() {
 const std::vector<std::pair<std::string, std::function<void()>>>& States() {
   static const auto* const states = new std::vector<std::pair<std::string, std::function<void()>>>{
       // Has not come to the group that the others wait for.
-      {"joined",
-       [] {
-         while (access(WaitsFile(one->fifo).c_str(), F_OK) != 0) usleep(200);
-       }},
+      {"joined", [] { AwaitRankZeroIn(GroupState::kRendezvous); }},
       {"rendezvous",
        [] {
          OnThread([] { one->pool->Acquire(Rank::Spec()).status().IgnoreError(); });
          AwaitState(GroupState::kRendezvous);
-         while (access(WaitsFile(one->fifo).c_str(), F_OK) != 0) usleep(200);
+         AwaitRankZeroIn(GroupState::kRendezvous);
        }},
       {"connecting",
        [] {
@@ -222,6 +225,7 @@ const std::vector<std::pair<std::string, std::function<void()>>>& States() {
          Acquire();
          OnThread([] { one->lease->Abort(absl::CancelledError("enough")); });
          AwaitState(GroupState::kAborting);
+         AwaitRankZeroIn(GroupState::kAborting);
          std::atexit([] { one->backend->LetGo(); });  // before the pool's hook
        }},
   };
