@@ -250,6 +250,21 @@ absl::Status FinalizeIsBounded(World& world) {
   return world.ExpectNothingHeld(0);
 }
 
+// All have agreed that nothing is to follow, so a peer that dies then takes nothing away; and in a
+// job of three the one that says so may be blamed by the third.
+absl::Status FinalizeEndsWithoutAPeerThatIsGone(World& world) {
+  if (absl::Status skip = world.NeedRanks(2); !skip.ok()) return skip;
+  absl::Status status = world.Connect();
+  if (!status.ok()) return status;
+  Call finalize = world.Start([](World& w) { return w.comm(0).Finalize(w.Later()); });
+  finalize.LetItBlock(world.bound());
+  for (int rank = 1; rank < world.size(); ++rank) world.comm(rank).Abort(Cause());
+  const std::optional<absl::Status> result = finalize.Result(world.bound());
+  if (!result.has_value()) return Broken("Finalize waits for a peer that is gone");
+  if (!result->ok()) return Broken("Finalize, whose peers had gone, gave ", result->ToString());
+  return world.ExpectNothingHeld(0);
+}
+
 absl::Status AbortFromManyThreads(World& world) {
   absl::Status status = world.Connect();
   if (!status.ok()) return status;
@@ -449,6 +464,8 @@ absl::Span<const ConformanceCheck> LifecycleChecks() {
        [](const ConformanceTarget& t) { return RunCheck(t, NothingWorksAfterFinalize); }},
       {"FinalizeIsBounded",
        [](const ConformanceTarget& t) { return RunCheck(t, FinalizeIsBounded); }},
+      {"FinalizeEndsWithoutAPeerThatIsGone",
+       [](const ConformanceTarget& t) { return RunCheck(t, FinalizeEndsWithoutAPeerThatIsGone); }},
       {"AbortOfAnIdleOneLeavesNothing",
        [](const ConformanceTarget& t) { return RunCheck(t, AbortOfAnIdleOneLeavesNothing); }},
       {"AbortWakesEachBlockedOperation",

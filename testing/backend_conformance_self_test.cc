@@ -54,6 +54,7 @@ enum class Bug {
   kIgnoresCancellation,
   kSucceedsWithoutItsPeers,
   kFinalizeKeepsEverything,
+  kFinalizeNeedsItsPeers,
   kWorksAfterFinalize,
   kRaisesSigpipe,
   kIgnoresSigpipeForTheProcess,
@@ -210,6 +211,11 @@ class BrokenCommunicator : public Communicator {
   }
   absl::Status Finalize(absl::Time deadline) override {
     if (Is(Bug::kFinalizeKeepsEverything)) return absl::OkStatus();
+    if (Is(Bug::kFinalizeNeedsItsPeers)) {
+      OperationOptions options;
+      options.deadline = deadline;
+      if (absl::Status met = right_->Barrier(options); !met.ok()) return met;
+    }
     finalized_ = true;
     return right_->Finalize(deadline);
   }
@@ -314,6 +320,7 @@ constexpr Planted kPlanted[] = {
     {Bug::kIgnoresCancellation, "CancellationEndsTheWaitForAPeer", "did not return"},
     {Bug::kSucceedsWithoutItsPeers, "ADestructorReachesThePeers", "succeeded"},
     {Bug::kFinalizeKeepsEverything, "CreateAndFinalizeWithNothingBetween", "Held() says"},
+    {Bug::kFinalizeNeedsItsPeers, "FinalizeEndsWithoutAPeerThatIsGone", "had gone, gave "},
     {Bug::kWorksAfterFinalize, "NothingWorksAfterFinalize", "after Finalize succeeded"},
     {Bug::kRaisesSigpipe, "AnAbortReachesThePeers", "raised SIGPIPE"},
     {Bug::kIgnoresSigpipeForTheProcess, "CreateAndFinalizeWithNothingBetween",

@@ -152,11 +152,10 @@ absl::Status ReferenceCommunicator::WaitForAllToClose(absl::Time deadline) {
       char unread[4096];
       const ssize_t n =
           polled[i].revents == 0 ? 1 : recv(polled[i].fd, unread, sizeof(unread), MSG_DONTWAIT);
-      if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        return absl::UnavailableError(
-            absl::StrCat("lost contact with rank ", open[i], ": ", ErrorText(errno)));
-      }
-      if (n != 0) still_open.push_back(open[i]);
+      // One that is gone, dead or done, waits for nothing any more.
+      const bool waits =
+          n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+      if (waits) still_open.push_back(open[i]);
     }
     open = std::move(still_open);
   }

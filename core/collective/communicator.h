@@ -182,7 +182,8 @@ class Communicator {
 
   // The orderly end, once all ranks have agreed that no operation is to follow: flushes,
   // disconnects, gives everything back. Collective in effect only: it waits for a peer until
-  // `deadline` at most. OK means Held() is empty. After an error: Abort.
+  // `deadline` at most, and for none that is gone, which is no error: nothing is owed to it any
+  // more. OK means Held() is empty. After an error: Abort.
   virtual absl::Status Finalize(absl::Time deadline) = 0;
 
   // The other end: wakes whatever is blocked (it returns `cause`), cuts the transports so that
