@@ -10,6 +10,10 @@
 #include <vector>
 
 #include "absl/base/config.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -251,6 +255,48 @@ TEST(GroupPoolExitDeathTest, WhileTheProcessExitsAnObserverMayAskWhatIsAlive) {
         exit(lease.ok() ? kExitedWithThreads : 1);
       },
       ::testing::ExitedWithCode(kExitedWithThreads), "aborted: group train/1, ready, 1 holder");
+}
+
+// PT#31467: a world of one that is never destroyed hangs at exit.
+TEST(GroupPoolExitDeathTest, AWorldOfOneThatIsNeverDestroyedExits) {
+  EXPECT_EXIT(
+      {
+        static TestJob* const job = new TestJob(1);
+        static absl::StatusOr<GroupLease>* const lease =
+            new absl::StatusOr<GroupLease>(job->pool(0).Acquire(TestJob::Spec()));
+        exit(lease->ok() && (**lease)->Barrier().ok() ? kExitedWithThreads : 1);
+      },
+      ::testing::ExitedWithCode(kExitedWithThreads), "");
+}
+
+// PT#126275: a wall of warnings at exit.
+TEST(GroupPoolExitDeathTest, AnExitSaysOneLineAGroupWithWhereItWasMade) {
+  const auto one_line_each = [](const std::string& log) {
+    const auto lines = [&log](absl::string_view what) {
+      size_t count = 0;
+      for (const absl::string_view line : absl::StrSplit(log, '\n')) {
+        if (absl::StrContains(line, what) && absl::StrContains(line, "group_pool_end_test.cc:")) {
+          ++count;
+        }
+      }
+      return count;
+    };
+    return lines("group one/1, ready, 1 holder, created at ") == 1 &&
+           lines("group two/1, ready, 1 holder, created at ") == 1 && lines("") == 2;
+  };
+  EXPECT_EXIT(
+      {
+        static TestJob* const job = new TestJob(1);
+        static std::vector<absl::StatusOr<GroupLease>>* const leases =
+            new std::vector<absl::StatusOr<GroupLease>>;
+        for (const char* name : {"one", "two"}) {
+          GroupSpec spec = TestJob::Spec();
+          spec.name = name;
+          leases->push_back(job->pool(0).Acquire(spec));
+        }
+        exit(kExitedWithThreads);
+      },
+      ::testing::ExitedWithCode(kExitedWithThreads), ::testing::Truly(one_line_each));
 }
 
 TEST(GroupPoolExitDeathTest, WhileTheProcessExitsAnObserverMayDestroyItsPool) {

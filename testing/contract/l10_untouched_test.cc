@@ -1,4 +1,4 @@
-// What lies around the library is nobody's to change (L10): the environment, the working directory,
+// L10: what lies around the library is nobody's to change: the environment, the working directory,
 // the umask, what each signal does and which are blocked.
 #include <signal.h>
 #include <sys/stat.h>
@@ -67,7 +67,7 @@ std::map<std::string, std::string> Surroundings() {
   return found;
 }
 
-class ProcessUntouchedTest : public testing::MultiRankTest {
+class UntouchedTest : public testing::MultiRankTest {
  protected:
   // The test's own process: `life` begins and ends in it.
   void ExpectUntouchedBy(const std::function<void(GroupPool&, const GroupSpec&)>& life) {
@@ -85,7 +85,7 @@ class ProcessUntouchedTest : public testing::MultiRankTest {
   }
 };
 
-TEST_F(ProcessUntouchedTest, TheWholeLifeOfAGroupChangesNothingAroundIt) {
+TEST_F(UntouchedTest, TheWholeLifeOfAGroupChangesNothingAroundIt) {
   ExpectUntouchedBy([this](GroupPool& pool, const GroupSpec& group) {
     ASSERT_OK_AND_ASSIGN(GroupLease lease, pool.Acquire(group));
     float value = 1;
@@ -106,7 +106,7 @@ TEST_F(ProcessUntouchedTest, TheWholeLifeOfAGroupChangesNothingAroundIt) {
   });
 }
 
-TEST_F(ProcessUntouchedTest, AnAbortedGroupChangesNothingEither) {
+TEST_F(UntouchedTest, AnAbortedGroupChangesNothingEither) {
   ExpectUntouchedBy([this](GroupPool& pool, const GroupSpec& group) {
     ASSERT_OK_AND_ASSIGN(GroupLease lease, pool.Acquire(group));
     if (rank() == 0) {
@@ -119,7 +119,7 @@ TEST_F(ProcessUntouchedTest, AnAbortedGroupChangesNothingEither) {
 }
 
 // The two above would see a change of any kind.
-TEST_F(ProcessUntouchedTest, EveryChangeWouldBeSeen) {
+TEST_F(UntouchedTest, EveryChangeWouldBeSeen) {
   const auto expect_seen = [](const std::string& name, const std::function<void()>& change) {
     const std::map<std::string, std::string> before = Surroundings();
     change();

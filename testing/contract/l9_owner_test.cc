@@ -1,5 +1,5 @@
-// Who shares a group and who does not (L9), counted by the library's own counters and by what the
-// process holds.
+// L9: only the owner closes: who shares a group, who borrows it and who does not, counted by the
+// library's own counters and by what the process holds.
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -36,9 +36,9 @@ struct Counted {
   mutable ReadyCounter counter_;
 };
 
-class ReuseTest : protected Counted, public testing::MultiRankTest {
+class OwnerTest : protected Counted, public testing::MultiRankTest {
  protected:
-  ReuseTest() : module_(4), data_(64, 4) {}
+  OwnerTest() : module_(4), data_(64, 4) {}
   void SetUp() override { before_ = ProcessHoldings::Now(); }
 
   PoolOptions pool_options() const override {
@@ -72,7 +72,7 @@ class ReuseTest : protected Counted, public testing::MultiRankTest {
   ProcessHoldings before_;
 };
 
-TEST_F(ReuseTest, FitValidateAndTestShareOneGroupThatDiesWithTheTrainer) {
+TEST_F(OwnerTest, FitValidateAndTestShareOneGroupThatDiesWithTheTrainer) {
   {
     Trainer trainer(Options());
     FitValidateTest(trainer);
@@ -83,7 +83,7 @@ TEST_F(ReuseTest, FitValidateAndTestShareOneGroupThatDiesWithTheTrainer) {
   ExpectNothingLeft();
 }
 
-TEST_F(ReuseTest, EqualTrainersOnTheCallersPoolShareOneGroup) {
+TEST_F(OwnerTest, EqualTrainersOnTheCallersPoolShareOneGroup) {
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<GroupPool> mine, GroupPool::FromEnvironment(pool_options()));
   for (int i = 0; i < kTrainers; ++i) {
     Trainer trainer(Options(), *mine);
@@ -95,7 +95,7 @@ TEST_F(ReuseTest, EqualTrainersOnTheCallersPoolShareOneGroup) {
   ExpectNothingLeft();
 }
 
-TEST_F(ReuseTest, TrainersThatOwnTheirPoolsShareNothing) {
+TEST_F(OwnerTest, TrainersThatOwnTheirPoolsShareNothing) {
   for (int i = 1; i <= kTrainers; ++i) {
     {
       Trainer trainer(Options());
@@ -106,7 +106,7 @@ TEST_F(ReuseTest, TrainersThatOwnTheirPoolsShareNothing) {
   }
 }
 
-TEST_F(ReuseTest, WithStageLifetimeEachStageHasItsOwnGroup) {
+TEST_F(OwnerTest, WithStageLifetimeEachStageHasItsOwnGroup) {
   TrainerOptions options = Options();
   options.group_lifetime = GroupLifetime::kStage;
   Trainer trainer(options);
@@ -117,7 +117,7 @@ TEST_F(ReuseTest, WithStageLifetimeEachStageHasItsOwnGroup) {
   EXPECT_THAT(trainer.LiveGroups(), ::testing::IsEmpty());
 }
 
-TEST_F(ReuseTest, ATrainerThatDiffersNeverShares) {
+TEST_F(OwnerTest, ATrainerThatDiffersNeverShares) {
   Trainer first(Options(), pool());
   ASSERT_OK(first.Fit(module_, data_));
   TrainerOptions other = Options();
@@ -131,7 +131,7 @@ TEST_F(ReuseTest, ATrainerThatDiffersNeverShares) {
   ASSERT_OK(second.Test(module_, data_));  // nobody's pool ends before all have looked
 }
 
-TEST_F(ReuseTest, ABorrowedGroupStaysOpenAfterTheTrainer) {
+TEST_F(OwnerTest, ABorrowedGroupStaysOpenAfterTheTrainer) {
   GroupSpec group = spec();
   group.name = "mine";
   ASSERT_OK_AND_ASSIGN(GroupLease mine, pool().Acquire(group));
@@ -148,6 +148,27 @@ TEST_F(ReuseTest, ABorrowedGroupStaysOpenAfterTheTrainer) {
   EXPECT_OK(mine->AllReduce(Buffer::Of(value), ReduceOp::kSum));
   EXPECT_EQ(value, world_size());
   EXPECT_EQ(pool().statistics().groups_created, 1);
+}
+
+// PT#67566: the end of one group deletes what another one uses.
+TEST_F(OwnerTest, TheEndOfOneGroupTakesNothingFromAnother) {
+  GroupSpec one = spec();
+  GroupSpec other = spec();
+  one.name = "train";
+  other.name = "train-2";
+  ASSERT_OK_AND_ASSIGN(GroupLease other_lease, pool().Acquire(other));
+  for (int i = 1; i <= 5; ++i) {
+    ASSERT_OK_AND_ASSIGN(GroupLease lease, pool().Acquire(one));
+    if (i % 2 == 0) {
+      EXPECT_OK(lease.Close());
+    } else {
+      lease.Abort(absl::CancelledError("enough"));
+    }
+    float value = 1;
+    EXPECT_OK(other_lease->AllReduce(Buffer::Of(value), ReduceOp::kSum));
+    EXPECT_EQ(value, world_size());
+  }
+  EXPECT_OK(other_lease.Close());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A trainer's set-up that fails must leave nothing that the next trainer could trip over (L4, L7).
+// L7: a set-up that fails leaves nothing that the next trainer could trip over, on any rank; and
+// all know why.
 //
 // The story (PL#8080): a group exists, the set-up of what uses it ends in an exception, or in exit,
 // on one rank or on all; a test runner catches it and goes on in the same process, and a later
@@ -27,10 +28,11 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kFailing = 1;  // the rank whose set-up fails
 
-class SetupFailureTest : public testing::MultiRankTest {
+class SetUpTest : public testing::MultiRankTest {
  protected:
   void SetUp() override { before_ = ProcessHoldings::Now(); }
 
@@ -86,7 +88,7 @@ class SetupFailureTest : public testing::MultiRankTest {
   ProcessHoldings before_;
 };
 
-TEST_F(SetupFailureTest, AnExceptionInOneRanksSetUpReachesAllAndLeavesNothing) {
+TEST_F(SetUpTest, AnExceptionInOneRanksSetUpReachesAllAndLeavesNothing) {
   std::unique_ptr<GroupPool> pool = NewPool();
   ASSERT_NE(pool, nullptr);
   try {
@@ -101,7 +103,7 @@ TEST_F(SetupFailureTest, AnExceptionInOneRanksSetUpReachesAllAndLeavesNothing) {
   ExpectNothingLeft();
 }
 
-TEST_F(SetupFailureTest, AnExceptionOnEveryRankLeavesNothing) {
+TEST_F(SetUpTest, AnExceptionOnEveryRankLeavesNothing) {
   std::unique_ptr<GroupPool> pool = NewPool();
   ASSERT_NE(pool, nullptr);
   try {
@@ -117,7 +119,7 @@ TEST_F(SetupFailureTest, AnExceptionOnEveryRankLeavesNothing) {
 
 // The failing rank's first life is a child, so that "the same process" can go on after its exit: to
 // its peers it is a restarted rank, with the same number and another incarnation.
-TEST_F(SetupFailureTest, AnExitInOneRanksSetUpReachesAllAndTheRankMayComeBack) {
+TEST_F(SetUpTest, AnExitInOneRanksSetUpReachesAllAndTheRankMayComeBack) {
   if (rank() == kFailing) {
     const pid_t child = fork();
     if (child == 0) {
@@ -140,6 +142,23 @@ TEST_F(SetupFailureTest, AnExitInOneRanksSetUpReachesAllAndTheRankMayComeBack) {
   }
   ExpectTheOtherGroupWorks(*pool);
   pool.reset();
+  ExpectNothingLeft();
+}
+
+// DS#7812: what follows a failed init buries its reason.
+TEST_F(SetUpTest, TheEndAfterASetUpThatFailedAddsNothingToItsReason) {
+  std::unique_ptr<GroupPool> pool = NewPool();
+  ASSERT_NE(pool, nullptr);
+  ::testing::internal::CaptureStderr();
+  const absl::Status failed =
+      pool->Acquire(rank() == kFailing ? OtherSpec() : FirstSpec()).status();
+  const absl::Status closed = pool->Close(Scaled(absl::Seconds(5)));
+  pool.reset();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(failed.code(), absl::StatusCode::kInvalidArgument) << failed;
+  EXPECT_THAT(std::string(failed.message()), Not(HasSubstr("\n")));
+  EXPECT_OK(closed);
+  EXPECT_EQ(log, "");
   ExpectNothingLeft();
 }
 

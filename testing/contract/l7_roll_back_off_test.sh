@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the set-up failure test with its roll-back switched off, by the fault point that is there for
+# Runs the set-up test with its roll-back switched off, by the fault point that is there for
 # it: the test must fail, and say what was left.
 set -uo pipefail
 test_binary=$1
@@ -16,7 +16,7 @@ if [ "$code" = 0 ]; then
   echo "FAILED: the test passed although nothing was rolled back"
   exit 1
 fi
-left='^  rank 1  .*AnExceptionInOneRanksSetUp.* Which is: "[0-9]+ fds.*setup_failure_test.cc:'
+left='^  rank 1  .*AnExceptionInOneRanksSetUp.* Which is: "[0-9]+ fds.*l7_set_up_test.cc:'
 if ! grep -Eq "$left" "$output"; then
   cat "$output"
   echo "FAILED: the test failed (exit code $code), but not for the file descriptors that were left"
