@@ -9,7 +9,8 @@
 // Megatron-LM#6897 (memory and registry grow with each create and destroy), PT#137507 (groups that
 // are destroyed in a different order on each rank deadlock), ompi#14125 (repeated init and finalize
 // deadlock), HVD#3351 (stale ids after another init).
-#include <algorithm>
+#include <fcntl.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -23,7 +24,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -281,6 +281,22 @@ TEST_P(CyclesTest, AHundredGroupsAtOnceEndInAnotherOrderOnEachRank) {
   EXPECT_EQ(AwaitStoreWithout(0).keys, 0);
   TellAll();
   for (const std::string& said : HearAll(absl::Minutes(2))) EXPECT_EQ(said, "nothing");
+}
+
+// What the two above would say of one that leaves a trace.
+TEST_P(CyclesTest, ADescriptorThatIsLeftIsCounted) {
+  StartRanks([](TestLink& link, int) {
+    Cycle(link, kWarmUp + 3, [] {
+      const int left = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      return left >= 0 ? absl::OkStatus() : absl::ResourceExhaustedError("no descriptor");
+    });
+  });
+  for (const std::string& said : HearAll(absl::Minutes(1)))
+    EXPECT_THAT(said, HasSubstr("at 100: "));
+  TellAll();
+  for (const std::string& said : HearAll(absl::Minutes(1))) {
+    EXPECT_THAT(said, HasSubstr("at 103: 3 fds, "));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, CyclesTest, ::testing::Values("gloo", "reference"),
