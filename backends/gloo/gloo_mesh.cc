@@ -16,11 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gloo/common/error.h"
 #include "gloo/context.h"
+#include "gloo/transport/tcp/address.h"
 #include "gloo/transport/tcp/attr.h"
 #include "gloo/transport/tcp/context.h"
 #include "gloo/transport/tcp/device.h"
@@ -84,12 +84,14 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(const ConnectContext
   };
 
   mesh->SetDeadline(context.deadline);
+  const absl::StatusOr<std::string> own = mesh->FirstAddress();
+  if (!own.ok()) return own.status();
   absl::StatusOr<std::vector<std::string>> addresses =
-      context.store->Exchange("gloo", mesh->Addresses(), context.deadline);
+      context.store->Exchange("gloo", *own, context.deadline);
   if (!addresses.ok()) return addresses.status();
   for (size_t r = 0; r < addresses->size(); ++r) {
     const size_t bytes = (*addresses)[r].size();
-    if (bytes != (*addresses)[static_cast<size_t>(context.rank)].size()) {
+    if (bytes != own->size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("rank ", r, " published ", bytes,
                        " bytes of addresses, unlike this rank: do all ranks run one version?"));
@@ -135,27 +137,31 @@ void GlooMesh::Open(const std::string& bind_address) {
   context_ = std::make_shared<Context>(rank_, size_, device_, transport_);
 }
 
-// An address for each rank in the order of ranks, each of one length; zeros for this rank itself.
-std::string GlooMesh::Addresses() const {
-  std::vector<std::string> addresses(static_cast<size_t>(size_));
-  size_t length = 0;
+// All pairs of a device listen at one address and differ by a number, which gloo counts up in the
+// order in which they were made: that of the ranks. So what a rank publishes does not grow with
+// their number.
+::gloo::transport::tcp::Address GlooMesh::AddressFor(const Address& first, int owner, int peer) {
+  return Address(first.getSockaddr(), first.getSeq() + (peer < owner ? peer : peer - 1));
+}
+
+absl::StatusOr<std::string> GlooMesh::FirstAddress() const {
+  const Address first(transport_->getPair(rank_ == 0 ? 1 : 0)->address().bytes());
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    const std::vector<char> bytes = transport_->getPair(peer)->address().bytes();
-    addresses[static_cast<size_t>(peer)] = std::string(bytes.begin(), bytes.end());
-    length = bytes.size();
+    if (transport_->getPair(peer)->address().bytes() != AddressFor(first, rank_, peer).bytes()) {
+      return absl::InternalError("gloo does not number its connections in the order of the ranks");
+    }
   }
-  addresses[static_cast<size_t>(rank_)] = std::string(length, '\0');
-  return absl::StrJoin(addresses, "");
+  const std::vector<char> bytes = first.bytes();
+  return std::string(bytes.begin(), bytes.end());
 }
 
 void GlooMesh::ConnectPairs(const std::vector<std::string>& addresses) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     const std::string& of_peer = addresses[static_cast<size_t>(peer)];
-    const size_t length = of_peer.size() / static_cast<size_t>(size_);
-    const char* const begin = of_peer.data() + length * static_cast<size_t>(rank_);
-    transport_->getPair(peer)->connect(std::vector<char>(begin, begin + length));
+    const Address first(std::vector<char>(of_peer.begin(), of_peer.end()));
+    transport_->getPair(peer)->connect(AddressFor(first, peer, rank_).bytes());
     guards_.emplace_back(DescriptorOf(peer));
   }
 }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gloo/context.h"
+#include "gloo/transport/tcp/address.h"
 #include "gloo/transport/tcp/context.h"
 #include "gloo/transport/tcp/device.h"
 #include "muster/backends/gloo/gloo_calls.h"
@@ -69,9 +70,13 @@ class GlooMesh {
 
   GlooMesh(int rank, int size) : rank_(rank), size_(size), calls_(rank, size) {}
   void Open(const std::string& bind_address);
-  std::string Addresses() const;
-  void ConnectPairs(const std::vector<std::string>& addresses);
-  int DescriptorOf(int peer) const;  // -1 before it is connected
+  using Address = ::gloo::transport::tcp::Address;
+  // Where the pair of `owner` with `peer` is reached; `first` is that of the first of its pairs.
+  static Address AddressFor(const Address& first, int owner, int peer);
+  // Of this rank, as bytes. Internal when the others do not follow from it.
+  absl::StatusOr<std::string> FirstAddress() const;
+  void ConnectPairs(const std::vector<std::string>& addresses);  // the first one of each rank
+  int DescriptorOf(int peer) const;                              // -1 before it is connected
   // Of an operation that waits: when to look again. Throws what Explain knows.
   std::chrono::steady_clock::time_point LookAround();
 

@@ -11,11 +11,14 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "gloo/common/error.h"
@@ -152,6 +155,57 @@ TEST_F(GlooMeshTest, WhoEndsAMeshWaitsForNoTurnOfTheEventLoop) {
   for (std::unique_ptr<GlooMesh>& mesh : meshes_) mesh.reset();
   EXPECT_LT(MonotonicNow() - begin, absl::Milliseconds(kLongWait) / 2);
   turns_by_itself = true;
+}
+
+// The store of a rank, and how much that rank publishes in it.
+class MeasuringStore final : public ConnectStore {
+ public:
+  explicit MeasuringStore(ConnectStore* store) : store_(store) {}
+  absl::Status Set(absl::string_view key, absl::string_view value) override {
+    published_ += value.size();
+    return store_->Set(key, value);
+  }
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+    return store_->Get(key, deadline);
+  }
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key, absl::string_view value,
+                                                    absl::Time deadline) override {
+    published_ += value.size();
+    return store_->Exchange(key, value, deadline);
+  }
+  size_t published() const { return published_; }
+
+ private:
+  ConnectStore* const store_;
+  size_t published_ = 0;
+};
+
+// The store holds what all of them publish and sends it to each.
+TEST(GlooMeshSizeTest, WhatARankPublishesDoesNotGrowWithTheNumberOfRanks) {
+  std::vector<size_t> published;
+  for (const int size : {2, 7}) {
+    testing::MemoryConnectHub hub(size);
+    std::vector<std::unique_ptr<GlooMesh>> meshes(static_cast<size_t>(size));
+    std::atomic<size_t> of_rank_1{0};
+    const absl::StatusOr<int> connected =
+        ConnectGlooRanks(hub, size, Later(), [&](int rank, ConnectStore* store) -> absl::Status {
+          MeasuringStore measuring(store);
+          ConnectContext context;
+          context.rank = rank;
+          context.size = size;
+          context.store = &measuring;
+          context.deadline = Later();
+          absl::StatusOr<std::unique_ptr<GlooMesh>> made = GlooMesh::Connect(context);
+          if (!made.ok()) return made.status();
+          meshes[static_cast<size_t>(rank)] = *std::move(made);
+          if (rank == 1) of_rank_1 = measuring.published();
+          return absl::OkStatus();
+        });
+    ASSERT_TRUE(connected.ok()) << connected.status();
+    published.push_back(of_rank_1);
+  }
+  EXPECT_GT(published[0], 0u);
+  EXPECT_EQ(published[0], published[1]);
 }
 
 }  // namespace
