@@ -337,6 +337,11 @@ absl::Status World::Validate() const {
   if (size > 1 && !IsStoreAddress(store_address)) {
     return bad("store_address", Seen(store_address), absl::StrCat(kEndpoint, ", or unix:/path"));
   }
+  if (local_size < size && ParseUnixAddress(store_address).has_value()) {
+    return bad("store_address", Seen(store_address),
+               absl::StrCat(kEndpoint, ", since other hosts have ", size - local_size,
+                            " of the ranks and do not reach a unix socket"));
+  }
   if (!serve_address.empty()) {
     if (rank != 0) {
       return bad("serve_address", Seen(serve_address),

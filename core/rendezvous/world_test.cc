@@ -389,6 +389,14 @@ TEST_F(WorldTest, ValidateNamesTheFieldAndTheValue) {
               HasSubstr("world: serve_address is \"x\""));
   EXPECT_THAT(message([](World& w) { w.serve_address = "unix:/store"; }),
               HasSubstr("world: serve_address is \"unix:/store\""));
+  EXPECT_EQ(
+      message([](World& w) {
+        w.local_size = 1;
+        w.store_address = "unix:/tmp/store";
+      }),
+      "world: store_address is \"unix:/tmp/store\": expected host:port, such as "
+      "127.0.0.1:41231, since other hosts have 1 of the ranks and do not reach a unix socket");
+  EXPECT_EQ(message([](World& w) { w.store_address = "unix:/tmp/store"; }), "");
   EXPECT_THAT(message([](World& w) { w.rank = 1; }), HasSubstr("only rank 0 serves"));
   EXPECT_THAT(message([](World& w) { w.size = w.local_size = 1; }), HasSubstr("since size is 1"));
   EXPECT_THAT(message([](World& w) { w.token = "a b"; }), HasSubstr("token holds a space"));
