@@ -5,7 +5,8 @@
 #   e.g. tools/fuzz.sh 300
 #        tools/fuzz.sh 3600 //core/store/fuzz:wire_fuzz
 # What an input has reached is kept in the cache and is where the next run begins. An input that
-# breaks something is kept there, too: the last lines say where, and how to run it again.
+# breaks something is kept there, too, and every later run begins with it: the last lines say where,
+# and how to run it again.
 set -euo pipefail
 MUSTER_ROOT=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 # shellcheck source=tools/bazel/lib.sh
@@ -17,9 +18,17 @@ seconds=${1:-}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "the number of seconds is '$seconds'" "$USAGE"
 shift
 targets=("$@")
-[ ${#targets[@]} != 0 ] || targets=(//core/store/fuzz:wire_fuzz //core/store/fuzz:server_fuzz)
+[ ${#targets[@]} != 0 ] || targets=(
+  //core/store/fuzz:wire_fuzz //core/store/fuzz:server_fuzz //core/store/fuzz:client_fuzz
+)
 
-command -v clang-14 > /dev/null || apt_install "fuzzing" clang-14 libclang-rt-14-dev
+# The compiler may be there without its runtime libraries, which are a package of their own.
+has_fuzzer() {
+  local resources
+  resources=$(clang-14 -print-resource-dir 2> /dev/null) || return 1
+  compgen -G "$resources/lib/*/libclang_rt.fuzzer*.a" > /dev/null
+}
+has_fuzzer || apt_install "fuzzing" clang-14 libclang-rt-14-dev
 
 # fuzz LABEL: for that time.
 fuzz() {
@@ -34,7 +43,7 @@ fuzz() {
   ./bazelw build --config=fuzz "$label" || return 1
   local path=${label#//}
   "bazel-bin/${path/://}" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4096 -max_len=4096 \
-    -print_final_stats=1 -artifact_prefix="$found/" "$corpus" || rc=$?
+    -print_final_stats=1 -artifact_prefix="$found/" "$corpus" "$found" || rc=$?
   [ "$rc" = 0 ] || echo "fuzz: $label: run again: bazel-bin/${path/://} $found/..."
   return "$rc"
 }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "muster/core/store/wire_version.h"
 
 namespace muster {
 namespace {
@@ -24,6 +25,10 @@ namespace {
 std::string Join(absl::string_view purpose, absl::string_view a, absl::string_view b,
                  absl::string_view c) {
   return absl::StrCat(purpose, " ", a.size(), ":", a, " ", b.size(), ":", b, " ", c.size(), ":", c);
+}
+
+std::string Purpose(absl::string_view what) {
+  return absl::StrCat("muster-store ", store_internal::kWireVersion, " ", what);
 }
 
 // Never null, which would mean something else to libcrypto.
@@ -63,12 +68,12 @@ absl::StatusOr<std::string> HmacSha256(absl::string_view key, absl::string_view 
 
 absl::StatusOr<std::string> ServerProof(absl::string_view token, absl::string_view client_nonce,
                                         absl::string_view server_nonce) {
-  return HmacSha256(token, Join("muster-store server 1", client_nonce, server_nonce, ""));
+  return HmacSha256(token, Join(Purpose("server"), client_nonce, server_nonce, ""));
 }
 
 absl::StatusOr<std::string> ClientProof(absl::string_view token, absl::string_view client_nonce,
                                         absl::string_view server_nonce, absl::string_view about) {
-  return HmacSha256(token, Join("muster-store client 1", client_nonce, server_nonce, about));
+  return HmacSha256(token, Join(Purpose("client"), client_nonce, server_nonce, about));
 }
 
 absl::StatusOr<std::string> DeriveKey(absl::string_view secret, absl::string_view salt,
@@ -96,7 +101,7 @@ absl::StatusOr<std::string> DirectionKey(absl::string_view token, absl::string_v
   // A token may be empty, and what HKDF takes may not: as a proof, it goes in with its length.
   return DeriveKey(Join("muster-store token", token, "", ""),
                    Join("muster-store nonces", client_nonce, server_nonce, ""),
-                   absl::StrCat("muster-store frames 2 ", direction), KeyedMac::kBytes);
+                   Purpose(absl::StrCat("frames ", direction)), KeyedMac::kBytes);
 }
 
 struct KeyedMac::State {
@@ -118,17 +123,20 @@ absl::StatusOr<KeyedMac> KeyedMac::Create(absl::string_view key) {
   return KeyedMac(std::move(state));
 }
 
-absl::Status KeyedMac::Append(uint64_t number, absl::string_view message, std::string* mac) {
+absl::Status KeyedMac::Append(uint64_t number, std::initializer_list<absl::string_view> message,
+                              std::string* mac) {
   HMAC_CTX* const context = state_->context.get();
   unsigned char little_endian[8];
   for (int i = 0; i < 8; ++i) little_endian[i] = static_cast<unsigned char>(number >> (8 * i));
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   // No key: the one from before.
-  if (HMAC_Init_ex(context, nullptr, 0, nullptr, nullptr) != 1 ||
-      HMAC_Update(context, little_endian, sizeof(little_endian)) != 1 ||
-      HMAC_Update(context, Bytes(message), message.size()) != 1 ||
-      HMAC_Final(context, digest, &size) != 1 || size != kBytes) {
+  bool good = HMAC_Init_ex(context, nullptr, 0, nullptr, nullptr) == 1 &&
+              HMAC_Update(context, little_endian, sizeof(little_endian)) == 1;
+  for (const absl::string_view part : message) {
+    good = good && HMAC_Update(context, Bytes(part), part.size()) == 1;
+  }
+  if (!good || HMAC_Final(context, digest, &size) != 1 || size != kBytes) {
     return absl::InternalError("libcrypto cannot compute HMAC-SHA256");
   }
   mac->append(reinterpret_cast<const char*>(digest), size);

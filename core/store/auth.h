@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -26,7 +27,8 @@ absl::StatusOr<std::string> RandomBytes(size_t count);
 
 namespace store_internal {
 
-// 32 bytes each. `about` is what the client says of itself (see wire.h).
+// 32 bytes each. They cover the version of the protocol, too, so that nobody between the two can
+// have them speak another one. `about` is what the client says of itself (see wire.h).
 absl::StatusOr<std::string> ServerProof(absl::string_view token, absl::string_view client_nonce,
                                         absl::string_view server_nonce);
 absl::StatusOr<std::string> ClientProof(absl::string_view token, absl::string_view client_nonce,
@@ -58,9 +60,13 @@ class KeyedMac {
   KeyedMac& operator=(KeyedMac&&) noexcept;
   ~KeyedMac();
 
-  // Of the number (8 bytes, little endian) and then the message; appended to `mac`. Internal when
-  // libcrypto fails.
-  absl::Status Append(uint64_t number, absl::string_view message, std::string* mac);
+  // Of the number (8 bytes, little endian) and then the message, which may be in parts; appended to
+  // `mac`. Internal when libcrypto fails.
+  absl::Status Append(uint64_t number, std::initializer_list<absl::string_view> message,
+                      std::string* mac);
+  absl::Status Append(uint64_t number, absl::string_view message, std::string* mac) {
+    return Append(number, {message}, mac);
+  }
 
  private:
   struct State;

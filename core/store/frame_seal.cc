@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "muster/core/store/wire.h"
 
 namespace muster::store_internal {
 namespace {
@@ -39,19 +38,31 @@ absl::Status FrameSeal::Seal(std::string* frame) {
   return status;
 }
 
+absl::Status FrameSeal::Seal(FrameParts* frame) {
+  std::string seal;
+  absl::string_view shared;
+  if (frame->shared != nullptr) shared = *frame->shared;
+  absl::Status status =
+      sends_.Append(sent_++, {MessageOf(frame->head), shared, frame->tail}, &seal);
+  if (status.ok()) ExtendFrame(frame, seal);
+  return status;
+}
+
+absl::Status FrameSeal::Broken(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(what, ": ", kWhoElse));
+}
+
 absl::StatusOr<absl::string_view> FrameSeal::Open(absl::string_view body) {
   const uint64_t number = received_++;
   if (body.size() < kBytes) {
-    return absl::DataLossError(absl::StrCat("frame ", number, " came with ", body.size(),
-                                            " bytes and no seal: ", kWhoElse));
+    return Broken(absl::StrCat("frame ", number, " came with ", body.size(), " bytes and no seal"));
   }
   const absl::string_view message = body.substr(0, body.size() - kBytes);
   std::string expected;
   absl::Status status = receives_.Append(number, message, &expected);
   if (!status.ok()) return status;
   if (!SameProof(expected, body.substr(message.size()))) {
-    return absl::DataLossError(
-        absl::StrCat("frame ", number, " was altered, replayed or out of order: ", kWhoElse));
+    return Broken(absl::StrCat("frame ", number, " was altered, replayed or out of order"));
   }
   return message;
 }

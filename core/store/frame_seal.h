@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "muster/core/store/auth.h"
+#include "muster/core/store/wire.h"
 
 namespace muster::store_internal {
 
@@ -38,6 +39,10 @@ class FrameSeal {
 
   // Ends a whole frame with its seal: the next one that this side sends.
   absl::Status Seal(std::string* frame);
+  absl::Status Seal(FrameParts* frame);
+
+  // DataLoss: `what` came, which the other side cannot have sent.
+  static absl::Status Broken(absl::string_view what);
 
   // The message of the next frame that came, of which `body` is all but the length; it points into
   // `body`. DataLoss when that is not what the other side sent next: nothing after it is either.

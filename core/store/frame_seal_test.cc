@@ -1,5 +1,6 @@
 #include "muster/core/store/frame_seal.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,25 @@ TEST(FrameSealTest, WhatOneSideSealsTheOtherOpensInBothDirections) {
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_EQ(*answer, MessageOf(Frame(2 * id)));
   }
+}
+
+TEST(FrameSealTest, AFrameInPartsHasTheSealOfTheWhole) {
+  FrameSeal whole = Make(FrameSeal::Side::kServer);
+  FrameSeal in_parts = Make(FrameSeal::Side::kServer);
+  Response response;
+  const auto values = std::make_shared<const std::string>(EncodeValues({"a", "b"}));
+  for (const auto& shared : {values, values}) {
+    FrameParts parts = EncodeAnswer(response, shared);
+    std::string frame = parts.head + *shared + parts.tail;
+    ASSERT_TRUE(whole.Seal(&frame).ok());
+    ASSERT_TRUE(in_parts.Seal(&parts).ok());
+    EXPECT_EQ(parts.head + *shared + parts.tail, frame);
+  }
+  FrameParts without{Frame(3), nullptr, ""};
+  std::string frame = Frame(3);
+  ASSERT_TRUE(whole.Seal(&frame).ok());
+  ASSERT_TRUE(in_parts.Seal(&without).ok());
+  EXPECT_EQ(without.head + without.tail, frame);
 }
 
 TEST(FrameSealTest, EveryBitCounts) {

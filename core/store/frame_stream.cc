@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,20 +35,22 @@ absl::Status FromAsio(const asio::error_code& error) {
 }  // namespace
 
 std::shared_ptr<FrameStream> FrameStream::Create(asio::io_context& context, int fd, int family,
-                                                 size_t max_message, size_t max_queued) {
+                                                 size_t max_message, size_t max_queued,
+                                                 std::shared_ptr<QueueAccount> account) {
   return std::shared_ptr<FrameStream>(
-      new FrameStream(context, fd, family, max_message, max_queued));
+      new FrameStream(context, fd, family, max_message, max_queued, std::move(account)));
 }
 
 FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t max_message,
-                         size_t max_queued)
+                         size_t max_queued, std::shared_ptr<QueueAccount> account)
     : context_(context),
       socket_(context),
       fork_guard_(fd),
       fd_(fd),
       reader_(max_message),
       max_message_(max_message),
-      max_queued_(max_queued) {
+      max_queued_(max_queued),
+      account_(std::move(account)) {
   asio::error_code error;
   // What these return stands in `error`, too.
   (void)socket_.assign(asio::generic::stream_protocol(family, 0), fd, error);
@@ -59,6 +62,8 @@ FrameStream::FrameStream(asio::io_context& context, int fd, int family, size_t m
     closed_ = true;
   }
 }
+
+FrameStream::~FrameStream() { ClearQueue(); }
 
 void FrameStream::Start(OnFrame on_frame, OnClosed on_closed) {
   on_frame_ = std::move(on_frame);
@@ -99,6 +104,9 @@ void FrameStream::OnRead(const asio::error_code& error, size_t size) {
 
 absl::StatusOr<std::optional<absl::string_view>> FrameStream::NextMessage() {
   const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
+  // No seal covers the length before the whole frame is there, and nobody who seals sends too long
+  // a one.
+  if (!body.ok() && seal_.has_value()) return FrameSeal::Broken(body.status().message());
   if (!body.ok() || !body->has_value() || !seal_.has_value()) return body;
   const absl::StatusOr<absl::string_view> message = seal_->Open(**body);
   if (!message.ok()) return message.status();
@@ -122,12 +130,13 @@ void FrameStream::set_max_message(size_t max_message) {
   reader_.set_max_body(max_message + (seal_.has_value() ? FrameSeal::kBytes : 0));
 }
 
-void FrameStream::Send(std::string frame) {
+void FrameStream::Send(FrameParts frame) {
   if (closed_ || finishing_) return;
   if (seal_.has_value()) {
     if (absl::Status sealed = seal_->Seal(&frame); !sealed.ok()) return Close(sealed);
   }
   queued_ += frame.size();
+  account_->Add(frame.head.size() + frame.tail.size());
   queue_.push_back(std::move(frame));
   if (queued_ > max_queued_) {
     return Close(absl::ResourceExhaustedError(
@@ -140,23 +149,19 @@ void FrameStream::Send(std::string frame) {
 void FrameStream::Write() {
   // Directly while the socket takes it: an answer is on its way when Send returns.
   while (!queue_.empty()) {
-    const std::string& frame = queue_.front();
-    const ssize_t count =
-        send(fd_, frame.data() + sent_, frame.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = WriteOnce();
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
       // What the peer sent before it went is still to be read; reading finds the end, too.
-      queue_.clear();
-      queued_ = 0;
-      sent_ = 0;
+      ClearQueue();
       return;
     }
     if (count < 0) break;
     sent_ += static_cast<size_t>(count);
-    if (sent_ < frame.size()) continue;
-    queued_ -= frame.size();
-    sent_ = 0;
-    queue_.pop_front();
+    while (!queue_.empty() && sent_ >= queue_.front().size()) {
+      sent_ -= queue_.front().size();
+      PopFront();
+    }
   }
   if (queue_.empty()) {
     if (finishing_) ShutDown();
@@ -170,6 +175,40 @@ void FrameStream::Write() {
                        if (error) return self->Close(FromAsio(error));
                        self->Write();
                      });
+}
+
+ssize_t FrameStream::WriteOnce() {
+  constexpr size_t kParts = 48;
+  iovec parts[kParts];
+  size_t count = 0;
+  size_t skip = sent_;
+  const auto add = [&](absl::string_view part) {
+    const size_t skipped = std::min(skip, part.size());
+    skip -= skipped;
+    part.remove_prefix(skipped);
+    if (!part.empty()) parts[count++] = {const_cast<char*>(part.data()), part.size()};
+  };
+  for (auto frame = queue_.begin(); frame != queue_.end() && count + 3 <= kParts; ++frame) {
+    add(frame->head);
+    if (frame->shared != nullptr) add(*frame->shared);
+    add(frame->tail);
+  }
+  msghdr message = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  return sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void FrameStream::PopFront() {
+  const FrameParts& frame = queue_.front();
+  queued_ -= frame.size();
+  account_->Remove(frame.head.size() + frame.tail.size());
+  queue_.pop_front();
+}
+
+void FrameStream::ClearQueue() {
+  while (!queue_.empty()) PopFront();
+  sent_ = 0;
 }
 
 void FrameStream::Finish() {
@@ -213,8 +252,7 @@ void FrameStream::CloseSocket() {
   (void)socket_.shutdown(Socket::shutdown_both, ignored);
   fork_guard_.Reset();
   (void)socket_.close(ignored);
-  queue_.clear();
-  queued_ = 0;
+  ClearQueue();
 }
 
 bool FrameStream::HasInput() const {

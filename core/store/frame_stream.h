@@ -3,11 +3,14 @@
 #ifndef MUSTER_CORE_STORE_FRAME_STREAM_H_
 #define MUSTER_CORE_STORE_FRAME_STREAM_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -16,6 +19,7 @@
 #include "asio/io_context.hpp"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/frame_seal.h"
+#include "muster/core/store/queue_account.h"
 #include "muster/core/store/wire.h"
 
 namespace muster::store_internal {
@@ -34,9 +38,12 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   using OnClosed = absl::AnyInvocable<void(const absl::Status& why)>;
 
   // Takes `fd`, a connected non-blocking close-on-exec socket of `family`. `max_queued`: bytes that
-  // may wait for a peer that does not read before the connection is closed.
-  static std::shared_ptr<FrameStream> Create(asio::io_context& context, int fd, int family,
-                                             size_t max_message, size_t max_queued);
+  // may wait for a peer that does not read before the connection is closed. `account`: where they
+  // are counted together with those of other streams; shared parts count in it by themselves.
+  static std::shared_ptr<FrameStream> Create(
+      asio::io_context& context, int fd, int family, size_t max_message, size_t max_queued,
+      std::shared_ptr<QueueAccount> account = std::make_shared<QueueAccount>());
+  ~FrameStream();
 
   void Start(OnFrame on_frame, OnClosed on_closed);
   void set_last_word(LastWord last_word) { last_word_ = std::move(last_word); }
@@ -48,7 +55,8 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   void set_max_message(size_t max_message);
 
   // Writes at once what the socket takes and the rest later. Never calls back from inside.
-  void Send(std::string frame);
+  void Send(FrameParts frame);
+  void Send(std::string frame) { Send(FrameParts{std::move(frame), nullptr, ""}); }
 
   // Lets what was sent go out, then says goodbye and waits for the peer's; `on_closed` follows
   // then.
@@ -64,9 +72,11 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   bool HasInput() const;
 
   bool is_open() const { return !closed_; }
+  size_t queued() const { return queued_; }  // bytes that wait for the peer
 
  private:
-  FrameStream(asio::io_context& context, int fd, int family, size_t max_message, size_t max_queued);
+  FrameStream(asio::io_context& context, int fd, int family, size_t max_message, size_t max_queued,
+              std::shared_ptr<QueueAccount> account);
 
   void Read();
   void OnRead(const asio::error_code& error, size_t size);
@@ -74,6 +84,10 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   absl::StatusOr<std::optional<absl::string_view>> NextMessage();
   void Refuse(const absl::Status& why);
   void Write();
+  // What the socket takes of the queue at once, counted as send does.
+  ssize_t WriteOnce();
+  void PopFront();
+  void ClearQueue();
   void ShutDown();
   void CloseSocket();
 
@@ -85,11 +99,12 @@ class FrameStream : public std::enable_shared_from_this<FrameStream> {
   std::optional<FrameSeal> seal_;
   size_t max_message_;
   const size_t max_queued_;
+  const std::shared_ptr<QueueAccount> account_;
   LastWord last_word_;
   OnFrame on_frame_;
   OnClosed on_closed_;
   std::string input_;
-  std::deque<std::string> queue_;
+  std::deque<FrameParts> queue_;
   size_t sent_ = 0;    // of the first one
   size_t queued_ = 0;  // bytes of all
   bool writing_ = false;

@@ -24,20 +24,25 @@ absl::Status GatherTable::CheckLimits(absl::string_view key, const Contribution&
                                       const Round* round) const {
   const size_t value = contribution.value.size();
   const size_t of_round = (round == nullptr ? 0 : round->bytes) + value;
-  const auto waiting = waiting_of_.find(contribution.waiter.session);
+  const auto found = waiting_of_.find(contribution.waiter.session);
+  const Waiting waiting = found == waiting_of_.end() ? Waiting() : found->second;
   std::string what;
   if (of_round > limits_.round_bytes) {
     what = absl::StrCat("the values of ", contribution.size, " ranks together would be ", of_round,
                         " bytes or more, the limit is ", limits_.round_bytes,
                         ": larger data goes through a group");
+  } else if (waiting.bytes + value > limits_.bytes_per_session) {
+    what = absl::StrCat("the values of the gathers that this session waits for would be ",
+                        waiting.bytes + value, " bytes, its limit is ", limits_.bytes_per_session,
+                        ": gather less at a time");
   } else if (bytes_ + value > limits_.bytes) {
     what = absl::StrCat("the values of all gathers that wait would be ", bytes_ + value,
                         " bytes, the limit is ", limits_.bytes, ": gather less at a time");
   } else if (round == nullptr && rounds_.size() >= limits_.rounds) {
     what = absl::StrCat(rounds_.size(),
                         " gathers wait already, which is the limit: wait for some of them");
-  } else if (waiting != waiting_of_.end() && waiting->second >= limits_.per_session) {
-    what = absl::StrCat("this session waits for ", waiting->second,
+  } else if (waiting.contributions >= limits_.per_session) {
+    what = absl::StrCat("this session waits for ", waiting.contributions,
                         " gathers already, which is its limit: wait for some of them");
   } else {
     return absl::OkStatus();
@@ -80,7 +85,9 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
   Round& round = found->second;
   round.bytes += contribution.value.size();
   bytes_ += contribution.value.size();
-  ++waiting_of_[contribution.waiter.session];
+  Waiting& waiting = waiting_of_[contribution.waiter.session];
+  ++waiting.contributions;
+  waiting.bytes += contribution.value.size();
   const absl::Time deadline = std::min(round.deadline, contribution.deadline);
   const Contribution& given =
       round.contributions.emplace(rank, std::move(contribution)).first->second;
@@ -94,11 +101,11 @@ absl::Status GatherTable::Join(absl::string_view key, Contribution contribution,
   }
 
   Round complete = Take(found);
-  GatherResult result;
-  result.revision = next_revision();
-  result.values.reserve(complete.contributions.size());
+  const auto result = std::make_shared<GatherResult>();
+  result->revision = next_revision();
+  result->values.reserve(complete.contributions.size());
   for (auto& [ignored, member] : complete.contributions) {
-    result.values.push_back(std::move(member.value));
+    result->values.push_back(std::move(member.value));
   }
   for (const auto& [ignored, member] : complete.contributions) {
     answer(member.waiter, absl::OkStatus(), result);
@@ -249,7 +256,8 @@ GatherTable::Round GatherTable::Take(Rounds::iterator round) {
   bytes_ -= taken.bytes;
   for (const auto& [rank, given] : taken.contributions) {
     const auto waiting = waiting_of_.find(given.waiter.session);
-    if (--waiting->second == 0) waiting_of_.erase(waiting);
+    waiting->second.bytes -= given.value.size();
+    if (--waiting->second.contributions == 0) waiting_of_.erase(waiting);
   }
   return taken;
 }
@@ -257,7 +265,7 @@ GatherTable::Round GatherTable::Take(Rounds::iterator round) {
 void GatherTable::Fail(Rounds::iterator round, const absl::Status& status, Answer answer) {
   const Round failed = Take(round);
   for (const auto& [rank, given] : failed.contributions) {
-    answer(given.waiter, status, GatherResult());
+    answer(given.waiter, status, nullptr);
   }
 }
 

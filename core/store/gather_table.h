@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,8 +31,9 @@ class GatherTable {
     Session session = 0;
     uint64_t request = 0;
   };
-  // Gives a waiter its answer; a result is one for all waiters of a round.
-  using Answer = absl::FunctionRef<void(const Waiter&, const absl::Status&, const GatherResult&)>;
+  // Gives a waiter its answer. The result is one for all waiters of a round; null unless OK.
+  using Result = std::shared_ptr<const GatherResult>;
+  using Answer = absl::FunctionRef<void(const Waiter&, const absl::Status&, const Result&)>;
 
   struct Contribution {
     Waiter waiter;
@@ -45,13 +47,14 @@ class GatherTable {
     absl::Time came = absl::InfinitePast();
   };
 
-  // Of the values of one round together and of all that wait; rounds that wait at once, and
-  // contributions of one session in them.
+  // Of the values of one round together and of all that wait; rounds that wait at once; of one
+  // session in them: contributions, and the bytes of their values.
   struct Limits {
     size_t round_bytes = kMaxGatherBytes;
     size_t bytes = kMaxWaitingBytes;
     size_t rounds = kMaxGathers;
     size_t per_session = kGathersPerSession;
+    size_t bytes_per_session = kWaitingBytesPerSession;
   };
 
   explicit GatherTable(const Limits& limits) : limits_(limits) {}
@@ -113,8 +116,12 @@ class GatherTable {
 
   const Limits limits_;
   Rounds rounds_;
-  size_t bytes_ = 0;                      // of all rounds
-  std::map<Session, size_t> waiting_of_;  // contributions; none of 0
+  size_t bytes_ = 0;  // of all rounds
+  struct Waiting {
+    size_t contributions = 0;
+    size_t bytes = 0;
+  };
+  std::map<Session, Waiting> waiting_of_;  // none of 0 contributions
   std::set<std::pair<absl::Time, std::string>> deadlines_;
   // Contributions with waits_in, by the rank of the job.
   std::map<int, std::vector<std::pair<Rounds::iterator, const Contribution*>>> stuck_;

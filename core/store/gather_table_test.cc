@@ -29,7 +29,7 @@ class GatherTableTest : public ::testing::Test {
     return table_.Join(key, contribution, [] { return Revision{1}; }, Ignore);
   }
 
-  static void Ignore(const GatherTable::Waiter&, const absl::Status&, const GatherResult&) {}
+  static void Ignore(const GatherTable::Waiter&, const absl::Status&, const GatherTable::Result&) {}
 
   static GatherTable::Limits Limits() {
     GatherTable::Limits limits;
@@ -73,6 +73,35 @@ TEST_F(GatherTableTest, WhatAllRoundsHoldTogetherIsBounded) {
   EXPECT_THAT(std::string(full.message()),
               HasSubstr("the values of all gathers that wait would be 21 bytes, the limit is 20"));
   EXPECT_TRUE(Join(3, "c", 0, 0).ok());
+}
+
+TEST(GatherTableShareTest, OneSessionCannotTakeWhatAllTheOthersNeed) {
+  GatherTable::Limits limits;
+  limits.bytes = 40;
+  limits.bytes_per_session = 10;
+  GatherTable table(limits);
+  const auto join = [&](GatherTable::Session session, const std::string& key, int rank,
+                        size_t bytes) {
+    GatherTable::Contribution contribution;
+    contribution.waiter = {session, 1};
+    contribution.rank = rank;
+    contribution.size = 2;
+    contribution.value = std::string(bytes, 'x');
+    contribution.deadline = absl::InfiniteFuture();
+    return table.Join(
+        key, contribution, [] { return Revision{1}; },
+        [](const GatherTable::Waiter&, const absl::Status&, const GatherTable::Result&) {});
+  };
+  EXPECT_TRUE(join(1, "a", 0, 6).ok());
+  EXPECT_TRUE(join(1, "b", 0, 4).ok());
+  EXPECT_EQ(join(1, "c", 0, 1),
+            absl::ResourceExhaustedError(
+                "gather \"c\": the values of the gathers that this session waits for would be 11 "
+                "bytes, its limit is 10: gather less at a time"));
+  EXPECT_TRUE(join(2, "c", 0, 10).ok());
+  EXPECT_TRUE(join(3, "c", 1, 10).ok());
+  EXPECT_TRUE(join(2, "a", 1, 1).ok());
+  EXPECT_TRUE(join(1, "c", 0, 6).ok()) << "one of its own is through";
 }
 
 }  // namespace

@@ -24,9 +24,17 @@ class KeySpace {
   using Owner = uint64_t;
   static constexpr Owner kNobody = 0;
 
-  // At most so many keys one owner, and so many keys and bytes (keys and values) in all.
+  // The rank whose write is a key's last one, so that what one rank leaves behind is counted as its
+  // own, over all its sessions; kServer: the server's own keys.
+  using Writer = int;
+  static constexpr Writer kServer = -1;
+
+  // At most so many keys one owner; of one writer and in all so many keys and bytes (of keys and
+  // values).
   struct Limits {
     size_t keys_per_owner = kSessionKeysPerSession;
+    size_t keys_per_writer = kKeysPerRank;
+    size_t bytes_per_writer = kKeyBytesPerRank;
     size_t keys = kMaxKeys;
     size_t bytes = kMaxBytes;
   };
@@ -37,7 +45,7 @@ class KeySpace {
   const Entry* Find(absl::string_view key) const;
 
   // ResourceExhausted with the limit, and nothing changed.
-  absl::Status Put(absl::string_view key, absl::string_view value, Owner owner);
+  absl::Status Put(absl::string_view key, absl::string_view value, Owner owner, Writer writer);
   // For the server's own keys, of which there is a bounded number.
   void PutBeyondLimits(absl::string_view key, absl::string_view value);
 
@@ -58,11 +66,23 @@ class KeySpace {
   struct Key {
     Entry entry;
     Owner owner = kNobody;
+    Writer writer = kServer;
+
+    size_t bytes() const { return entry.key.size() + entry.value.size(); }
+  };
+  struct Share {
+    size_t keys = 0;
+    size_t bytes = 0;
   };
   using Keys = std::map<std::string, Key, std::less<>>;
 
-  void Write(absl::string_view key, absl::string_view value, Owner owner);
+  absl::Status CheckLimits(absl::string_view key, absl::string_view value, Owner owner,
+                           Writer writer) const;
+  void Write(absl::string_view key, absl::string_view value, Owner owner, Writer writer);
   void EraseAt(Keys::iterator key);
+  // Puts a key as it stands into the shares, or takes it out.
+  void Count(const Key& key);
+  void Uncount(const Key& key);
   void SetOwner(const std::string& key, Owner* current, Owner wanted);
 
   const Limits limits_;
@@ -70,6 +90,7 @@ class KeySpace {
   Keys keys_;
   size_t bytes_ = 0;
   std::map<Owner, std::set<std::string>> owned_;
+  std::map<Writer, Share> written_;  // one a rank at most
   std::vector<WatchEvent> changes_;
 };
 

@@ -20,6 +20,9 @@ namespace muster::store_internal {
 // At once; one more ends another (TcpServerCore). As many ranks as a large host starts at one
 // moment; each costs a descriptor and some 10 KiB.
 inline constexpr size_t kMaxStrangers = 1024;
+// How long one of them may say nothing before it is the first to be ended for another: the way of a
+// rank's first word.
+inline constexpr absl::Duration kFirstWord = absl::Milliseconds(100);
 // From the connection to the last word of the greeting, however slowly it comes. Four short frames:
 // a machine that needs longer is stuck, and its rank tries again.
 inline constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
@@ -41,9 +44,12 @@ inline constexpr size_t kMaxRequestBytes = Store::kMaxKeyBytes + Store::kMaxValu
                                            Store::kMaxMembers * 4 + Store::kMaxWaitsInBytes + 256;
 // Of a frame from the server, which the client trusts more: a snapshot of a full store.
 inline constexpr size_t kMaxResponseBytes = size_t{512} << 20;
-// What may wait for a client that does not read before its connection ends: more than one such
-// snapshot, so that two watches that begin together are no reason.
-inline constexpr size_t kMaxQueuedForClient = size_t{1} << 30;
+// What may wait for a client that does not read before its connection ends: more than one snapshot
+// of a full store, so that two watches that begin together are no reason.
+inline constexpr size_t kMaxQueuedForClient = size_t{640} << 20;
+// For all clients together, the answer to a gather once: beyond it the connection ends for which
+// the most waits.
+inline constexpr size_t kMaxQueued = size_t{1} << 30;
 // What may wait in a client for a server that does not read: 256 of the longest requests.
 inline constexpr size_t kMaxQueuedForServer = size_t{256} << 20;
 
@@ -55,8 +61,18 @@ inline constexpr size_t kWatchesPerSession = 4096;
 inline constexpr size_t kGathersPerSession = 4096;
 // Keys that vanish with the session that set them.
 inline constexpr size_t kSessionKeysPerSession = 16384;
+// Of the gathers that it waits for, the bytes of its values: all of them together are
+// kMaxWaitingBytes, and one rank has no more than an eighth.
+inline constexpr size_t kWaitingBytesPerSession = size_t{64} << 20;
 
-// --- The whole store. It lives in a launcher's memory, beside the ranks.
+// --- A rank's keys, over all its sessions: a quarter of the store, so that one that never deletes
+// anything leaves room for the others.
+
+inline constexpr size_t kKeysPerRank = 1 << 18;
+inline constexpr size_t kKeyBytesPerRank = size_t{64} << 20;
+
+// --- The whole store. It lives in a launcher's memory, beside the ranks: at most the keys, the
+// values that wait and what is queued (kMaxQueued), and of each connection one request.
 
 inline constexpr size_t kMaxKeys = 1 << 20;
 inline constexpr size_t kMaxBytes = size_t{256} << 20;  // of keys and values

@@ -31,6 +31,12 @@ absl::Status CheckWrite(const Request& request) {
 StoreEngine::StoreEngine(const Options& options)
     : options_(options), keys_(options.keys), gathers_(options.gathers) {}
 
+void StoreEngine::Sink::SendGathered(const Response& answer, const GatherTable::Result& result) {
+  Response whole = answer;
+  whole.values = result->values;
+  Send(whole);
+}
+
 // --- Sessions
 
 absl::StatusOr<StoreEngine::SessionId> StoreEngine::Open(const SessionInfo& info,
@@ -193,7 +199,7 @@ void StoreEngine::End(SessionId id, Liveness liveness, absl::string_view reason)
         return absl::AbortedError(absl::StrCat("rank ", rank, " of the group: ", what));
       },
       [this](const GatherTable::Waiter& waiter, const absl::Status& status,
-             const GatherResult& result) { AnswerWaiter(waiter, status, result); });
+             const GatherTable::Result& result) { AnswerWaiter(waiter, status, result); });
 
   const std::map<uint64_t, std::string> watches = std::exchange(session.watches, {});
   for (const auto& [watch, prefix] : watches) {
@@ -220,9 +226,9 @@ void StoreEngine::Publish(const SessionRecord& record) {
 // --- Time
 
 void StoreEngine::Tick(absl::Time now) {
-  gathers_.Expire(now,
-                  [this](const GatherTable::Waiter& waiter, const absl::Status& status,
-                         const GatherResult& result) { AnswerWaiter(waiter, status, result); });
+  gathers_.Expire(
+      now, [this](const GatherTable::Waiter& waiter, const absl::Status& status,
+                  const GatherTable::Result& result) { AnswerWaiter(waiter, status, result); });
   const absl::Duration passed =
       last_tick_ == absl::InfinitePast() ? absl::ZeroDuration() : now - last_tick_;
   last_tick_ = std::max(last_tick_, now);
@@ -303,7 +309,7 @@ void StoreEngine::HandleLive(SessionId id, Session& session, const Request& requ
       return Gather(id, session, request, now);
     case Request::Type::kWithdraw: {
       const auto answer = [this](const GatherTable::Waiter& waiter, const absl::Status& status,
-                                 const GatherResult& result) {
+                                 const GatherTable::Result& result) {
         AnswerWaiter(waiter, status, result);
       };
       // Who gives up since the deadline has passed, and this server is late, is not why the others
@@ -362,7 +368,8 @@ void StoreEngine::Set(SessionId id, const Request& request, Response& answer) {
   answer.status = CheckWrite(request);
   if (!answer.status.ok()) return;
   answer.status = keys_.Put(request.key, request.value,
-                            request.lifetime == Lifetime::kSession ? id : KeySpace::kNobody);
+                            request.lifetime == Lifetime::kSession ? id : KeySpace::kNobody,
+                            sessions_.at(id).record.rank);
   answer.revision = keys_.revision();
 }
 
@@ -416,23 +423,21 @@ void StoreEngine::Gather(SessionId id, Session& session, const Request& request,
     status = gathers_.Join(
         request.key, std::move(contribution), [this] { return keys_.Advance(); },
         [this](const GatherTable::Waiter& waiter, const absl::Status& result_status,
-               const GatherResult& result) { AnswerWaiter(waiter, result_status, result); });
+               const GatherTable::Result& result) { AnswerWaiter(waiter, result_status, result); });
   }
-  if (!status.ok()) AnswerWaiter({id, request.id}, status, GatherResult());
+  if (!status.ok()) AnswerWaiter({id, request.id}, status, nullptr);
 }
 
 void StoreEngine::AnswerWaiter(const GatherTable::Waiter& waiter, const absl::Status& status,
-                               const GatherResult& result) {
+                               const GatherTable::Result& result) {
   const auto found = sessions_.find(waiter.session);
   if (found == sessions_.end() || found->second.sink == nullptr) return;
   Response answer;
   answer.id = waiter.request;
   answer.status = status;
-  if (status.ok()) {
-    answer.revision = result.revision;
-    answer.values = result.values;
-  }
-  found->second.sink->Send(answer);
+  if (!status.ok()) return found->second.sink->Send(answer);
+  answer.revision = result->revision;
+  found->second.sink->SendGathered(answer, result);
 }
 
 void StoreEngine::SendNews() {

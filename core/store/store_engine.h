@@ -45,6 +45,9 @@ class StoreEngine {
    public:
     virtual ~Sink() = default;
     virtual void Send(const Response& response) = 0;
+    // The answer to a gather, whose values are those of `result`, one for all its ranks: what is
+    // made of them once may be shared. By default each gets a copy.
+    virtual void SendGathered(const Response& answer, const GatherTable::Result& result);
   };
 
   struct Options {
@@ -143,7 +146,7 @@ class StoreEngine {
   void Watch(Session& session, const Request& request);
   void Gather(SessionId id, Session& session, const Request& request, absl::Time now);
   void AnswerWaiter(const GatherTable::Waiter& waiter, const absl::Status& status,
-                    const GatherResult& result);
+                    const GatherTable::Result& result);
 
   const Options options_;
   KeySpace keys_;

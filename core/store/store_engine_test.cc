@@ -376,6 +376,41 @@ TEST_F(StoreEngineTest, LimitsAreErrorsWithTheirValuesAndTheStoreGoesOn) {
   says(Gather("i", 0, 2), "2 gathers wait already, which is the limit");
 }
 
+// However many sessions it has had.
+TEST_F(StoreEngineTest, ARankThatNeverDeletesAnythingLeavesRoomForTheOthers) {
+  StoreEngine::Options options;
+  options.keys.keys_per_writer = 3;
+  options.keys.bytes_per_writer = 100;
+  Make(options);
+  const auto other = Open(0);
+  const auto code = [&](int rank, StoreEngine::SessionId session, const Request& request) {
+    return sinks_[rank].AnswerTo(Ask(session, request)).status;
+  };
+  auto leaks = Open(1);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(code(1, leaks, Set(absl::StrCat("k", i), "")).ok());
+  EXPECT_EQ(code(1, leaks, Set("k3", "")),
+            absl::ResourceExhaustedError(
+                "key \"k3\": rank 1 has written 3 keys of the store, which is its limit: delete "
+                "those that nobody needs any more"));
+  EXPECT_TRUE(code(1, leaks, Set("k2", "again")).ok());
+  EXPECT_EQ(code(1, leaks, Set("k2", std::string(100, 'x'))),
+            absl::ResourceExhaustedError(
+                "key \"k2\": rank 1 would have written 106 bytes of the store, its limit is 100: "
+                "it is for small records, and data goes through a group"));
+  engine_->Disconnect(leaks, "its connection closed", now_);
+  leaks = Open(1, absl::InfiniteDuration(), 2);
+  EXPECT_EQ(code(1, leaks, Set("k3", "")).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(code(0, other, Set("k3", "")).ok());
+  // Who writes a key last has it.
+  EXPECT_TRUE(code(0, other, Set("k2", "taken over")).ok());
+  EXPECT_TRUE(code(1, leaks, Set("k4", "")).ok());
+  EXPECT_EQ(code(1, leaks, Set("k3", "")).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(code(0, other, Of(Request::Type::kDelete, "k4")).ok());
+  EXPECT_TRUE(code(1, leaks, Set("k5", "")).ok());
+  Ask(other, Gather("g", 0, 2));
+  EXPECT_TRUE(code(1, leaks, Gather("g", 1, 2)).ok());
+}
+
 TEST_F(StoreEngineTest, AFullStoreStillTellsOfALoss) {
   StoreEngine::Options options;
   options.keys.keys = 3;

@@ -17,7 +17,7 @@ std::string StoreServerStatistics::Refused() const {
   add(no_greeting, "connection", "that spoke another protocol");
   add(wrong_token, "connection", "that did not know the job's token");
   add(too_slow, "connection", "that did not introduce itself in time");
-  add(crowded_out, "connection", "at a limit on connections");
+  add(crowded_out, "connection", "that made room, as too many did not introduce themselves");
   add(tampered, "session", "with a frame that its rank did not send");
   add(malformed, "session", "with a malformed frame");
   add(not_reading, "session", "that did not read what it was sent");

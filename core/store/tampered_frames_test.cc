@@ -106,7 +106,7 @@ TEST_F(ReplayTest, AFrameOfAnotherConnectionIsNoFrameOfThisOne) {
 // The greeting alone, recorded and played again, opens nothing: the server's nonce is another.
 TEST_F(ReplayTest, AGreetingThatIsPlayedAgainOpensNoSession) {
   auto server = Serve();
-  std::string played = EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"});
+  std::string played = EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()});
   store_internal::Open open;
   open.session = Info(1);
   {
@@ -115,10 +115,10 @@ TEST_F(ReplayTest, AGreetingThatIsPlayedAgainOpensNoSession) {
     const auto challenge = honest.Receive();
     ASSERT_TRUE(challenge.has_value());
     const std::string nonce = std::get<store_internal::Challenge>(*challenge).nonce;
-    open.proof = *store_internal::ClientProof(token_, "nonce", nonce, EncodeFrame(open));
+    open.proof = *store_internal::ClientProof(token_, Nonce(), nonce, EncodeFrame(open));
     honest.Send(EncodeFrame(open));
     honest.StartSealing(*store_internal::FrameSeal::Create(store_internal::FrameSeal::Side::kClient,
-                                                           token_, "nonce", nonce));
+                                                           token_, Nonce(), nonce));
     const auto welcome = honest.Receive();
     ASSERT_TRUE(welcome.has_value() && std::holds_alternative<store_internal::Welcome>(*welcome));
   }

@@ -203,8 +203,11 @@ absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
   listener.fd = fd;
   listener.family = address.family();
   const char* path = nullptr;
+  bool is_private = true;
   if (address.family() == AF_UNIX) {
     path = reinterpret_cast<const sockaddr_un&>(address.storage).sun_path;
+    // The file gets the mode of the socket: a chmod of the path could meet another file.
+    is_private = fchmod(fd, 0600) == 0;
   } else {
     // A port whose last connections are in TIME_WAIT is free; one that somebody listens on is not.
     const int on = 1;
@@ -212,22 +215,32 @@ absl::StatusOr<Listener> Listen(const ResolvedAddress& address) {
   }
   ResolvedAddress bound;
   bound.size = sizeof(bound.storage);
-  const bool is_bound =
-      bind(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0;
-  // Nobody connects before it listens.
-  if (!is_bound || (path != nullptr && chmod(path, 0600) != 0) || listen(fd, SOMAXCONN) != 0 ||
+  const bool is_bound = is_private && bind(fd, reinterpret_cast<const sockaddr*>(&address.storage),
+                                           address.size) == 0;
+  if (is_bound && path != nullptr) {
+    struct stat file = {};
+    if (lstat(path, &file) == 0 && S_ISSOCK(file.st_mode)) {
+      listener.path = path;
+      listener.device = file.st_dev;
+      listener.inode = file.st_ino;
+    }
+  }
+  if (!is_bound || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.size) != 0) {
     const int number = errno;
-    if (is_bound && path != nullptr) unlink(path);
+    RemoveSocket(listener);
     close(fd);
     return CannotServe(address, number);
   }
-  if (path != nullptr) {
-    listener.path = path;
-  } else {
-    listener.address = bound.Numeric();
-  }
+  if (path == nullptr) listener.address = bound.Numeric();
   return listener;
+}
+
+void RemoveSocket(const Listener& listener) {
+  struct stat file = {};
+  if (listener.path.empty() || lstat(listener.path.c_str(), &file) != 0) return;
+  if (file.st_dev != listener.device || file.st_ino != listener.inode) return;
+  unlink(listener.path.c_str());
 }
 
 absl::StatusOr<int> StartConnect(const ResolvedAddress& address) {

@@ -58,7 +58,9 @@ struct Listener {
   int fd = -1;         // the caller's
   TcpAddress address;  // with the port that the system chose
   int family = 0;
-  std::string path = "";  // of a unix socket, which then has no address; the caller removes it
+  std::string path = "";  // of a unix socket, which then has no address: see RemoveSocket
+  dev_t device = 0;       // and which file that is
+  ino_t inode = 0;
 
   std::string ToString() const;
 };
@@ -66,6 +68,9 @@ struct Listener {
 // Listens. FailedPrecondition when somebody else holds the port, or the path is there already. A
 // unix socket is made for this user alone.
 absl::StatusOr<Listener> Listen(const ResolvedAddress& address);
+
+// The file of a unix socket, unless something else has taken its path.
+void RemoveSocket(const Listener& listener);
 
 // A non-blocking socket on which connect was called: connected or connecting. The caller's.
 absl::StatusOr<int> StartConnect(const ResolvedAddress& address);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "muster/core/platform/monotonic_clock.h"
@@ -30,14 +31,35 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(200);
 // server may need this much.
 constexpr absl::Duration kLeastShare = absl::Seconds(1);
 
+// Of what who has proved nothing says, in a message.
+constexpr size_t kMaxHintBytes = 300;
+
 // A failed attempt: whether another one may succeed, and what was seen.
 struct Attempt {
-  bool retry = false;
+  enum class Retry {
+    kNever,
+    kForAWhile,  // HandshakeOptions::unproven_patience
+    kToTheEnd,   // the deadline
+  };
+  Retry retry = Retry::kNever;
   absl::Status status;
 };
 
-Attempt Again(absl::string_view seen) { return {true, absl::UnavailableError(seen)}; }
-Attempt Never(absl::Status status) { return {false, std::move(status)}; }
+Attempt Again(absl::string_view seen) {
+  return {Attempt::Retry::kToTheEnd, absl::UnavailableError(seen)};
+}
+Attempt Unproven(absl::Status status) { return {Attempt::Retry::kForAWhile, std::move(status)}; }
+Attempt Never(absl::Status status) { return {Attempt::Retry::kNever, std::move(status)}; }
+
+// Refused by who has not shown that it knows the token: anybody may have said it.
+Attempt Hint(const HandshakeOptions& options, const absl::Status& status) {
+  const std::string said = absl::Utf8SafeCHexEscape(status.message().substr(0, kMaxHintBytes));
+  if (absl::IsUnavailable(status)) return Again(absl::StrCat("who listens there says: ", said));
+  return Unproven(absl::FailedPreconditionError(absl::StrCat(
+      "who listens at ", options.address,
+      " takes no session, and has not shown that it knows this job's token; it says: \"", said,
+      "\": is the address right, and that of this job's store?")));
+}
 
 // One connection while it is a stranger's. Closes unless released.
 class Line {
@@ -131,12 +153,12 @@ class Line {
 // What is to be done about an error of Send or Receive before the session is open.
 Attempt Judge(const HandshakeOptions& options, const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) {
-    return Never(absl::FailedPreconditionError(
+    return Unproven(absl::FailedPreconditionError(
         absl::StrCat("what listens at ", options.address, " is not a muster store (",
                      status.message(), "): is the address right?")));
   }
   if (absl::IsDataLoss(status)) {
-    return Never(absl::DataLossError(
+    return Unproven(absl::DataLossError(
         absl::StrCat("the greeting of the store at ", options.address, ": ", status.message())));
   }
   if (absl::IsDeadlineExceeded(status)) {
@@ -151,10 +173,10 @@ absl::Status CheckServersUser(const HandshakeOptions& options, const ResolvedAdd
   if (address.family() != AF_UNIX) return absl::OkStatus();
   const absl::StatusOr<uid_t> user = PeerUser(fd);
   if (!user.ok()) return user.status();
-  if (*user == geteuid()) return absl::OkStatus();
+  if (*user == options.user) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "the store at ", options.address, " is served by user ", *user,
-      ", and this process is of user ", geteuid(), ": start launcher and ranks as one user"));
+      ", and this process is of user ", options.user, ": start launcher and ranks as one user"));
 }
 
 // One attempt at one address. Fills `result` when the status is OK.
@@ -181,14 +203,21 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   if (!status.ok()) return Judge(options, status);
   absl::StatusOr<Message> message = line.Receive();
   if (!message.ok()) return Judge(options, message.status());
-  if (const Refused* refused = std::get_if<Refused>(&*message)) return Never(refused->status);
+  if (const Refused* refused = std::get_if<Refused>(&*message))
+    return Hint(options, refused->status);
   const Challenge* challenge = std::get_if<Challenge>(&*message);
   if (challenge == nullptr) return Judge(options, absl::InvalidArgumentError("no challenge came"));
+  if (challenge->nonce.size() != kNonceBytes) {
+    return Judge(options, absl::InvalidArgumentError(
+                              absl::StrCat("its nonce has ", challenge->nonce.size(), " bytes")));
+  }
   const absl::StatusOr<std::string> server_proof =
       ServerProof(options.token, *nonce, challenge->nonce);
   if (!server_proof.ok()) return Never(server_proof.status());
   if (!SameProof(*server_proof, challenge->proof)) {
-    return Never(absl::PermissionDeniedError(
+    // So that the store can count it; a proof of ours would be something to try words on.
+    line.Send(EncodeFrame(Refused{absl::PermissionDeniedError("another token")})).IgnoreError();
+    return Unproven(absl::PermissionDeniedError(
         absl::StrCat("the store at ", options.address,
                      " does not know this job's token: it is another job's; give every rank the "
                      "address and the token of one launcher")));
@@ -213,7 +242,8 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   message = line.Receive();
   if (!message.ok()) return Judge(options, message.status());
   if (const Refused* refused = std::get_if<Refused>(&*message)) {
-    return {absl::IsUnavailable(refused->status), refused->status};
+    if (absl::IsUnavailable(refused->status)) return Again(refused->status.message());
+    return Never(refused->status);
   }
   const Welcome* welcome = std::get_if<Welcome>(&*message);
   if (welcome == nullptr) return Judge(options, absl::InvalidArgumentError("no welcome came"));
@@ -236,10 +266,11 @@ absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
 
   int attempts = 0;
   std::string seen = "the deadline had passed already";
+  absl::Time unproven_end = absl::InfiniteFuture();
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     for (size_t i = 0; i < resolved->size(); ++i) {
       const absl::Time now = MonotonicNow();
-      if (now >= options.deadline) break;
+      if (now >= options.deadline || attempts >= options.max_attempts) break;
       ++attempts;
       // One that does not answer must leave time for those behind it.
       const absl::Duration share = std::max(
@@ -248,11 +279,15 @@ absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
       const Attempt attempt =
           TryOnce(options, (*resolved)[i], std::min(options.deadline, now + share), &result);
       if (attempt.status.ok()) return result;
-      if (!attempt.retry) return attempt.status;
+      if (attempt.retry == Attempt::Retry::kNever) return attempt.status;
+      if (attempt.retry == Attempt::Retry::kForAWhile) {
+        unproven_end = std::min(unproven_end, now + options.unproven_patience);
+        if (MonotonicNow() >= unproven_end) return attempt.status;
+      }
       seen = std::string(attempt.status.message());
     }
     const absl::Duration left = options.deadline - MonotonicNow();
-    if (left <= absl::ZeroDuration()) break;
+    if (left <= absl::ZeroDuration() || attempts >= options.max_attempts) break;
     absl::SleepFor(std::min(pause, left));
   }
   return absl::DeadlineExceededError(absl::StrCat(

@@ -2,6 +2,10 @@
 #ifndef MUSTER_CORE_STORE_TCP_HANDSHAKE_H_
 #define MUSTER_CORE_STORE_TCP_HANDSHAKE_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -21,6 +25,11 @@ struct HandshakeOptions {
   absl::Duration heartbeat_timeout;
   absl::Time deadline;  // of MonotonicNow
   Lookup lookup = AskTheSystem;
+  uid_t user = geteuid();  // who is to serve a unix socket
+  // What is said there without a proof that it knows the token is no error before this has passed.
+  // As long as a store may need to follow another one at its address.
+  absl::Duration unproven_patience = absl::Seconds(2);
+  int max_attempts = std::numeric_limits<int>::max();  // at all addresses together
 };
 
 // An open session. `fd` is the caller's; it is guarded against fork.

@@ -22,7 +22,9 @@
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/platform/fork_guard.h"
 #include "muster/core/store/frame_stream.h"
+#include "muster/core/store/gather_table.h"
 #include "muster/core/store/limits.h"
+#include "muster/core/store/queue_account.h"
 #include "muster/core/store/store_engine.h"
 #include "muster/core/store/store_server_statistics.h"
 #include "muster/core/store/tcp_address.h"
@@ -36,7 +38,9 @@ struct TcpServerOptions {
   std::string served_by;
   absl::Duration handshake_timeout = kHandshakeTimeout;
   size_t max_strangers = kMaxStrangers;
+  absl::Duration first_word = kFirstWord;
   size_t max_queued = kMaxQueuedForClient;
+  size_t max_queued_for_all = kMaxQueued;
   uid_t user = geteuid();  // who may connect to a unix socket
 };
 
@@ -73,12 +77,16 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   void Admit(int fd);
   // Whether the system says that the other side is our user's.
   bool IsOurUsers(int fd);
-  // Ends one that has not introduced itself: who has said nothing before who has, the oldest first.
-  // Who has, and came less than `patience` ago, stays. Whether one was ended.
+  // Ends one that has not introduced itself: who has said nothing for options_.first_word, else
+  // whoever came first, but nobody who came less than `patience` ago. Whether one was ended.
   bool EndAStranger(absl::Duration patience, absl::string_view why);
   // Makes room among the connections of sessions where they are too many, the oldest first of those
   // whose session has ended.
   void EndAnEndedSession();
+  // The values of `result` as in a frame, the same bytes for all whose answer it is.
+  std::shared_ptr<const std::string> Encoded(const GatherTable::Result& result);
+  // Ends the connections for which the most waits, while too much waits for all together.
+  void BoundQueues();
   void CloseListener();
   // Whether the session of `rank` has sent something that was not read yet, or its end.
   bool HasNewsOf(int rank) const;
@@ -89,13 +97,15 @@ class TcpServerCore : public std::enable_shared_from_this<TcpServerCore> {
   StoreEngine engine_;
   asio::posix::stream_descriptor acceptor_;
   ForkGuardedFd listener_guard_;
-  const int listener_fd_;
-  const int family_;
-  const std::string path_;  // of a unix socket
+  const Listener listener_;
   std::set<std::shared_ptr<Connection>> connections_;
   std::map<uint64_t, std::weak_ptr<Connection>> strangers_;  // without a session, the oldest first
   uint64_t arrivals_ = 0;
   StoreServerStatistics statistics_;
+  const std::shared_ptr<QueueAccount> queued_ = std::make_shared<QueueAccount>();
+  // The last one of Encoded, while the round is being answered.
+  GatherTable::Result result_;
+  std::shared_ptr<const std::string> encoded_;
   Executor::TimerId tick_timer_ = 0;
   absl::Time tick_at_ = absl::InfiniteFuture();
   Executor::TimerId accept_timer_ = 0;

@@ -59,6 +59,10 @@ class TcpChannel final : public ClientCore::Channel,
     // No network lies between: while its process is there, a silent server is one that is paused
     // (Ctrl-Z on the launcher), and it ends with its connection.
     server_may_pause_ = family == AF_UNIX;
+    // So that the server and the other ranks learn why this one goes, too.
+    stream_->set_last_word([](const absl::Status& why) {
+      return absl::IsDataLoss(why) || absl::IsInvalidArgument(why) ? EncodeFrame(Refused{why}) : "";
+    });
     last_beat_ = control_->Now();
     if (heartbeat_timeout_ != absl::InfiniteDuration()) Beat();
   }

@@ -50,10 +50,12 @@ class TcpStore final : public store_internal::ClientStore {
   // Blocks; not for the control thread (FailedPrecondition). A connection that is refused, or
   // closed before anything was said, is tried again until the deadline: DeadlineExceeded with the
   // address, what was seen and what to do. At once: InvalidArgument (the address; rank or world
-  // size, see StoreEngine), NotFound (the host), PermissionDenied (the token is another job's; the
-  // unix socket is another user's), AlreadyExists (this rank is here already), FailedPrecondition
-  // (this incarnation is fenced; what listens there is no store), DataLoss (something between the
-  // two answered).
+  // size, see StoreEngine), NotFound (the host), PermissionDenied (the unix socket is another
+  // user's), AlreadyExists (this rank is here already), FailedPrecondition (this incarnation is
+  // fenced). What is said there without a proof that the token is known there is no error before
+  // two seconds of trying: PermissionDenied (the token is another job's), FailedPrecondition (what
+  // listens there is no store, or says that it does not take this one), DataLoss (something between
+  // the two answered).
   static absl::StatusOr<std::unique_ptr<TcpStore>> Connect(const Options& options);
 
   // Leaves, and waits for no peer: what is pending is answered with Cancelled. In a forked child it

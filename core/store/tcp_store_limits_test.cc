@@ -89,7 +89,7 @@ TEST_F(TcpStoreLimitsTest, EveryKindOfStrangerIsCountedAndChangesNothing) {
   auto store = Connect(server->address(), 0);
   for (const std::string& words :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\xff\xff\xff\xff", 4),
-        EncodeFrame(Request()), EncodeFrame(store_internal::Hello{77, "nonce"})}) {
+        EncodeFrame(Request()), EncodeFrame(store_internal::Hello{77, Nonce()})}) {
     RawConnection garbage(server->address());
     garbage.Send(words);
     EXPECT_TRUE(garbage.AwaitEnd());
@@ -97,7 +97,7 @@ TEST_F(TcpStoreLimitsTest, EveryKindOfStrangerIsCountedAndChangesNothing) {
   ExpectCount(*server, &StoreServerStatistics::no_greeting, 4);
   {
     RawConnection guesses(server->address());
-    guesses.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}) +
+    guesses.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}) +
                  EncodeFrame(store_internal::Open()));
     EXPECT_TRUE(guesses.AwaitEnd());
   }
@@ -228,11 +228,153 @@ TEST_F(TcpStoreLimitsTest, ConnectionsOfSessionsThatHaveEndedAreBounded) {
     server->DeclareLost(1, "stopped");
   }
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(stopped[i]->AwaitEnd()) << i;
-  ExpectCount(*server, &StoreServerStatistics::crowded_out, 4);
+  ExpectCount(*server, &StoreServerStatistics::outlived, 4);
+  EXPECT_EQ(server->Statistics().Refused(), "") << "that is no stranger's";
   EXPECT_TRUE(Set(*store, "k", "v").ok()) << "who lives stays";
   // The next one is asked and answers, that it is fenced.
   stopped[4]->Send(stopped[4]->Frame(SetRequest(1, "k")));
   EXPECT_TRUE(stopped[4]->Receive().has_value());
+}
+
+// A client looks at the server's proof first, and goes when it is another token's.
+TEST_F(TcpStoreLimitsTest, ARankWithAnotherTokenIsCountedAsThatToo) {
+  auto server = Serve();
+  EXPECT_EQ(RefusalOf(server->address(), "another job's", 1).code(),
+            absl::StatusCode::kPermissionDenied);
+  ExpectCount(*server, &StoreServerStatistics::wrong_token, 1);
+  EXPECT_EQ(server->Statistics().gone, 0);
+}
+
+// Otherwise a guesser that does not hang up would be counted as a slow one, and keep its place.
+TEST_F(TcpStoreLimitsTest, WhoWasRefusedAndStaysIsEndedSoonAndCountedOnceForWhatItWas) {
+  auto server = Serve();
+  RawConnection guesses(server->address());
+  guesses.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}) +
+               EncodeFrame(store_internal::Open()));
+  const absl::Time sent = MonotonicNow();
+  ExpectCount(*server, &StoreServerStatistics::wrong_token, 1);
+  EXPECT_LT(MonotonicNow() - sent, store_internal::kHandshakeTimeout);
+  EXPECT_EQ(server->Statistics().too_slow, 0);
+}
+
+TEST_F(TcpStoreLimitsTest, ANonceOfAnotherLengthIsNoGreeting) {
+  auto server = Serve();
+  for (const size_t size : {0u, 31u, 33u, 4096u}) {
+    RawConnection odd(server->address());
+    odd.Send(
+        EncodeFrame(store_internal::Hello{store_internal::kWireVersion, std::string(size, 'n')}));
+    EXPECT_FALSE(odd.Receive().has_value()) << size;
+  }
+  ExpectCount(*server, &StoreServerStatistics::no_greeting, 4);
+}
+
+// The last word of a client is what the others read.
+TEST_F(TcpStoreLimitsTest, TamperingThatTheClientMetIsKnownToItsPeersAndCounted) {
+  auto server = Serve();
+  auto store = Connect(server->address(), 0);
+  WatchLog log;
+  store->Watch(kSessionKeyPrefix, log.Callback());
+  RawConnection rank(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
+  rank.Send(rank.Frame(store_internal::Refused{absl::DataLossError("frame 7 was altered")}));
+  EXPECT_EQ(log.AwaitSession(1, Liveness::kLost).reason,
+            "its connection was ended: at its end frame 7 was altered");
+  ExpectCount(*server, &StoreServerStatistics::tampered, 1);
+  EXPECT_EQ(server->Statistics().malformed, 0);
+}
+
+// What altered the length of a frame is no mistake of the rank.
+TEST_F(TcpStoreLimitsTest, ALengthBeyondTheLimitOnASealedConnectionIsCountedAsTampering) {
+  auto server = Serve();
+  RawConnection rank(OpenByHand(server->address(), 1, absl::InfiniteDuration()));
+  rank.Send("\xff\xff\xff\x7f");
+  EXPECT_TRUE(rank.AwaitEnd());
+  ExpectCount(*server, &StoreServerStatistics::tampered, 1);
+  EXPECT_EQ(server->Statistics().malformed, 0);
+}
+
+class QueuesTest : public TcpStoreLimitsTest {
+ protected:
+  static constexpr int kRanks = 16;
+  static constexpr size_t kMiB = 1 << 20;
+
+  QueuesTest() {
+    server_options_.world_size = kRanks;
+    server_options_.max_queued_for_all = 24 * kMiB;
+  }
+
+  // One that reads only when the test does.
+  std::unique_ptr<RawConnection> Deaf(const TcpStoreServer& server, int rank) {
+    SessionInfo info = Info(rank);
+    info.world_size = kRanks;
+    auto opened = store_internal::OpenSession(
+        {server.address(), token_, info, absl::InfiniteDuration(), Soon()});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return std::make_unique<RawConnection>(*std::move(opened));
+  }
+
+  static std::string Requests(RawConnection& connection, Request request, uint64_t count) {
+    std::string frames;
+    for (request.id = 1; request.id <= count; ++request.id) frames += connection.Frame(request);
+    return frames;
+  }
+
+  static size_t Live(const TcpStoreServer& server) {
+    size_t live = 0;
+    for (const SessionRecord& record : server.Sessions()) {
+      live += record.liveness == Liveness::kLive ? 1 : 0;
+    }
+    return live;
+  }
+};
+
+// 16 ranks that do not read are owed 16 MiB each, and they are the same for all.
+TEST_F(QueuesTest, TheAnswerToAGatherIsHeldOnceForAllItsRanks) {
+  auto server = Serve();
+  std::vector<std::unique_ptr<RawConnection>> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.push_back(Deaf(*server, rank));
+    Request gather;
+    gather.type = Request::Type::kGather;
+    gather.key = "g";
+    gather.rank = rank;
+    gather.size = kRanks;
+    gather.value = std::string(kMiB, static_cast<char>('a' + rank));
+    ranks.back()->Send(Requests(*ranks.back(), gather, 1));
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto answer = ranks[rank]->Receive();
+    ASSERT_TRUE(answer.has_value()) << rank;
+    const auto& values = std::get<store_internal::Response>(*answer).values;
+    ASSERT_EQ(values.size(), size_t{kRanks});
+    for (int of = 0; of < kRanks; ++of) {
+      EXPECT_EQ(values[of], std::string(kMiB, static_cast<char>('a' + of))) << of;
+    }
+  }
+  EXPECT_EQ(Live(*server), size_t{kRanks});
+  EXPECT_EQ(server->Statistics().not_reading, 0);
+}
+
+TEST_F(QueuesTest, BeyondTheBoundForAllTheOneGoesForWhichTheMostWaits) {
+  auto server = Serve();
+  auto modest = Deaf(*server, 1);
+  auto greedy = Deaf(*server, 2);
+  Request set = SetRequest(1, "big");
+  set.value = std::string(kMiB, 'x');
+  modest->Send(modest->Frame(set));
+  EXPECT_TRUE(modest->Receive().has_value());
+  Request get;
+  get.type = Request::Type::kGet;
+  get.key = "big";
+  // What the system buffers for a connection is well below what waits for the second one.
+  constexpr uint64_t kModest = 14;
+  modest->Send(Requests(*modest, get, kModest));
+  greedy->Send(Requests(*greedy, get, 64));
+  ExpectCount(*server, &StoreServerStatistics::not_reading, 1);
+  const std::vector<SessionRecord> sessions = server->Sessions();
+  ASSERT_EQ(sessions.size(), 2u);
+  EXPECT_EQ(sessions[0].liveness, Liveness::kLive);
+  EXPECT_THAT(sessions[1].reason, HasSubstr(" for all ranks, whose limit is 25165824"));
+  for (uint64_t i = 0; i < kModest; ++i) EXPECT_TRUE(modest->Receive().has_value()) << i;
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ absl::StatusOr<Listener> ListenOn(const TcpStoreServer::Options& options) {
       store_internal::ResolveStore(options.address, MonotonicNow() + options.lookup_timeout);
   if (!resolved.ok()) return resolved.status();
   const ResolvedAddress& chosen = resolved->front();
-  if (!options.beyond_this_host && !chosen.IsLoopback()) {
+  if ((!options.beyond_this_host || options.token.empty()) && !chosen.IsLoopback()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the store would listen on ", chosen.ToString(), " (", options.address,
                      "), where other hosts reach it: use 127.0.0.1, or give the job a secret "
@@ -73,7 +73,9 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
     return absl::InvalidArgumentError(
         absl::StrCat("a store for a world of ", options.world_size, " ranks: it has 1 or more"));
   }
-  if (options.max_strangers < 1) {
+  const size_t max_strangers = options.max_strangers.value_or(
+      std::max(store_internal::kMaxStrangers, static_cast<size_t>(options.world_size)));
+  if (max_strangers < 1) {
     return absl::InvalidArgumentError(
         "a store with max_strangers 0, to which nobody could connect: it must be 1 or more");
   }
@@ -95,8 +97,10 @@ absl::StatusOr<std::unique_ptr<TcpStoreServer>> TcpStoreServer::Start(const Opti
   core_options.engine.on_session = options.on_session;
   core_options.token = options.token;
   core_options.handshake_timeout = options.handshake_timeout;
-  core_options.max_strangers = std::min(options.max_strangers, HalfOfTheDescriptors());
+  core_options.max_strangers = std::min(max_strangers, HalfOfTheDescriptors());
+  core_options.first_word = options.first_word;
   core_options.max_queued = options.max_queued;
+  core_options.max_queued_for_all = options.max_queued_for_all;
   core_options.user = options.user.value_or(geteuid());
   core_options.served_by = options.served_by;
   absl::StatusOr<std::shared_ptr<TcpServerCore>> core =

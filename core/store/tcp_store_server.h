@@ -54,8 +54,9 @@ class TcpStoreServer {
     std::optional<uid_t> user;
     // Bound of looking its name up; a number is not looked up.
     absl::Duration lookup_timeout = absl::Seconds(10);
-    // Without it an address beyond this host is refused: whoever reaches the port and has the token
-    // may change the job's store, and what goes over the wire is not encrypted.
+    // Without it, or without a token, an address beyond this host is refused: whoever reaches the
+    // port and has the token may change the job's store, and what goes over the wire is not
+    // encrypted.
     bool beyond_this_host = false;
     std::string token;
     // Who serves, for the messages of clients that lose it: "rank 0, host a, pid 7".
@@ -72,12 +73,15 @@ class TcpStoreServer {
     // Bound of a connection's first words.
     absl::Duration handshake_timeout = store_internal::kHandshakeTimeout;
     // Connections that have not introduced themselves yet, 1 or more, but no more than half of the
-    // descriptors of this process; one more ends the oldest of them, first of those that have said
-    // nothing.
-    size_t max_strangers = store_internal::kMaxStrangers;
-    // Bytes that may wait for a client that does not read before its connection ends. All other
-    // limits: limits.h.
+    // descriptors of this process; one more ends one that has said nothing for `first_word`, else
+    // the oldest. None: kMaxStrangers, or as many as there are ranks.
+    std::optional<size_t> max_strangers;
+    absl::Duration first_word = store_internal::kFirstWord;
+    // Bytes that may wait for a client that does not read before its connection ends.
     size_t max_queued = store_internal::kMaxQueuedForClient;
+    // The same for all clients together: the one goes for which the most waits.
+    size_t max_queued_for_all = store_internal::kMaxQueued;
+    // All other limits: limits.h.
     // Where it runs; it outlives the server. Null: on a thread of its own.
     ControlThread* control_thread = nullptr;
   };

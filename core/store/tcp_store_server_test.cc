@@ -82,19 +82,17 @@ TEST_F(TcpStoreServerTest, AStoreThatEndsWithItsHostSendsWhoHasLeftToTheNextOneA
 
 TEST_F(TcpStoreServerTest, AStrangerWithoutTheTokenIsRefusedAndChangesNothing) {
   auto server = Serve();
-  auto options = ClientOptions(server->address(), 1);
-  options.token = "a guess";
-  const auto refused = TcpStore::Connect(options);
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(server->address()));
+  const absl::Status refused = RefusalOf(server->address(), "a guess", 1);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(server->address()));
 
   // One that does not care who the server is.
   RawConnection stranger(server->address());
-  stranger.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  stranger.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}));
   ASSERT_TRUE(stranger.Receive().has_value());
   store_internal::Open open;
   open.session = Info(1);
-  open.proof = *store_internal::ClientProof("a guess", "nonce", "", "");
+  open.proof = *store_internal::ClientProof("a guess", Nonce(), "", "");
   stranger.Send(EncodeFrame(open));
   const auto answer = stranger.Receive();
   ASSERT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Refused>(*answer));
@@ -118,9 +116,10 @@ TEST_F(TcpStoreServerTest, StrangersThatOnlySitThereKeepNoRankOut) {
 
 TEST_F(TcpStoreServerTest, WhoHasBegunToIntroduceItselfStaysWhileOthersSaidNothing) {
   server_options_.max_strangers = 3;
+  server_options_.first_word = absl::ZeroDuration();
   auto server = Serve();
   RawConnection talks(server->address());
-  talks.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  talks.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}));
   ASSERT_TRUE(talks.Receive().has_value());
   std::vector<std::unique_ptr<RawConnection>> idle;
   for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<RawConnection>(server->address()));
@@ -131,6 +130,37 @@ TEST_F(TcpStoreServerTest, WhoHasBegunToIntroduceItselfStaysWhileOthersSaidNothi
   const auto answer = talks.Receive();
   EXPECT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Refused>(*answer))
       << "it is answered, here that its token is wrong";
+}
+
+// A Hello is free. Strangers that have all said it, and come on, meet one whose Hello is still on
+// its way: it stays until it is the oldest.
+TEST_F(TcpStoreServerTest, ANewcomerIsNotEndedBeforeStrangersThatAreOlder) {
+  server_options_.max_strangers = 3;
+  server_options_.first_word = absl::InfiniteDuration();
+  auto server = Serve();
+  const std::string hello =
+      EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()});
+  std::vector<std::unique_ptr<RawConnection>> strangers;
+  const auto stranger = [&] {
+    strangers.push_back(std::make_unique<RawConnection>(server->address()));
+    strangers.back()->Send(hello);
+    EXPECT_TRUE(strangers.back()->Receive().has_value());
+  };
+  for (int i = 0; i < 3; ++i) stranger();
+  RawConnection rank(server->address());
+  for (int i = 0; i < 2; ++i) stranger();
+  rank.Send(hello);
+  const auto answer = rank.Receive();
+  EXPECT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Challenge>(*answer));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(strangers[i]->AwaitEnd()) << i;
+}
+
+TEST_F(TcpStoreServerTest, WhoMakesRoomIsToldSo) {
+  server_options_.max_strangers = 1;
+  auto server = Serve();
+  RawConnection first(server->address());
+  RawConnection second(server->address());
+  EXPECT_EQ(LastWord(first), "too many others had not introduced themselves");
 }
 
 TEST_F(TcpStoreServerTest, StrangersThatHaveTheLastDescriptorKeepNoRankOut) {
@@ -144,7 +174,7 @@ TEST_F(TcpStoreServerTest, StrangersThatHaveTheLastDescriptorKeepNoRankOut) {
   ASSERT_EQ(OpenDescriptors(), before + 10) << "all are accepted";
   const FewDescriptors one_for_the_client(1);
   RawConnection rank(server->address());
-  rank.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  rank.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}));
   EXPECT_TRUE(rank.Receive().has_value());
   EXPECT_TRUE(idle.front()->AwaitEnd()) << "the oldest goes first";
 }
@@ -175,7 +205,7 @@ TEST_F(TcpStoreServerTest, WhoHasTheLastDescriptorKeepsItWhileNobodyElseWaits) {
   const int last = static_cast<int>(limit.rlim_cur) - 1;
   while (fcntl(last, F_GETFD) < 0 && MonotonicNow() < deadline) std::this_thread::yield();
   ASSERT_GE(fcntl(last, F_GETFD), 0) << "it is accepted";
-  rank.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  rank.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}));
   EXPECT_TRUE(rank.Receive().has_value());
 }
 
@@ -183,7 +213,7 @@ TEST_F(TcpStoreServerTest, WhateverAStrangerSaysFirstEndsItsConnectionAlone) {
   auto server = Serve();
   auto store = Connect(server->address(), 0);
   const std::string hello =
-      EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"});
+      EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()});
   for (const std::string& words :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(4, '\xff'), std::string(64, '\0'),
         EncodeFrame(Request()), EncodeFrame(store_internal::Open()), hello + hello,
@@ -222,14 +252,16 @@ TEST_F(TcpStoreServerTest, AMalformedOrOversizedFrameOfASessionEndsThatSessionAl
   ASSERT_TRUE(opened.ok()) << opened.status();
   RawConnection session(*std::move(opened));
   session.Send("\xff\xff\xff\x7f");
-  EXPECT_THAT(LastWord(session), HasSubstr("a frame of 2147483647 bytes, the limit is "));
+  const std::string word = LastWord(session);
+  EXPECT_THAT(word, HasSubstr("a frame of 2147483647 bytes, the limit is "));
+  EXPECT_THAT(word, HasSubstr("something between the two ends writes to their connection"));
   EXPECT_TRUE(Set(*store, "k", "v").ok());
 }
 
 TEST_F(TcpStoreServerTest, AnotherVersionIsRefusedWithBothVersions) {
   auto server = Serve();
   RawConnection old(server->address());
-  old.Send(EncodeFrame(store_internal::Hello{77, "nonce"}));
+  old.Send(EncodeFrame(store_internal::Hello{77, Nonce()}));
   const auto answer = old.Receive();
   ASSERT_TRUE(answer.has_value() && std::holds_alternative<store_internal::Refused>(*answer));
   EXPECT_THAT(std::string(std::get<store_internal::Refused>(*answer).status.message()),
@@ -365,13 +397,13 @@ TEST_F(TcpStoreServerTest, AGoodbyeThatHasArrivedCountsBeforeADuplicateIsSeen) {
   auto before = Connect(server->address(), 1);
   // A second process of rank 1 introduces itself up to the last word.
   RawConnection successor(server->address());
-  successor.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}));
+  successor.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}));
   const auto challenge = successor.Receive();
   ASSERT_TRUE(challenge.has_value());
   store_internal::Open open;
   open.session = Info(1);
   open.proof = *store_internal::ClientProof(
-      token_, "nonce", std::get<store_internal::Challenge>(*challenge).nonce, EncodeFrame(open));
+      token_, Nonce(), std::get<store_internal::Challenge>(*challenge).nonce, EncodeFrame(open));
   // While the server is busy the last word comes, and then the first one's goodbye.
   absl::Notification busy;
   absl::Notification go_on;
@@ -382,7 +414,7 @@ TEST_F(TcpStoreServerTest, AGoodbyeThatHasArrivedCountsBeforeADuplicateIsSeen) {
   busy.WaitForNotification();
   successor.Send(EncodeFrame(open));
   successor.StartSealing(
-      *store_internal::FrameSeal::Create(store_internal::FrameSeal::Side::kClient, token_, "nonce",
+      *store_internal::FrameSeal::Create(store_internal::FrameSeal::Side::kClient, token_, Nonce(),
                                          std::get<store_internal::Challenge>(*challenge).nonce));
   before.reset();
   go_on.Notify();

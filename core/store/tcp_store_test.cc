@@ -25,9 +25,8 @@
 #include "muster/core/platform/control_thread.h"
 #include "muster/core/platform/monotonic_clock.h"
 #include "muster/core/platform/timeout_scale.h"
-#include "muster/core/store/auth.h"
-#include "muster/core/store/frame_seal.h"
 #include "muster/core/store/messages.h"
+#include "muster/core/store/raw_server.h"
 #include "muster/core/store/session_record.h"
 #include "muster/core/store/store_test_util.h"
 #include "muster/core/store/tcp_address.h"
@@ -109,10 +108,10 @@ TEST_F(TcpStoreTest, SomethingElseThatListensThereIsTold) {
     connection.Send("HTTP/1.1 400 Bad Request\r\n\r\n");
     connection.AwaitEnd();
   });
-  const auto store = TcpStore::Connect(ClientOptions(listener->address.ToString(), 1));
+  const absl::Status refused = RefusalOf(listener->address.ToString(), token_, 1);
   other.join();
-  EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition) << store.status();
-  EXPECT_THAT(std::string(store.status().message()), HasSubstr("is not a muster store"));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is not a muster store"));
   close(listener->fd);
 }
 
@@ -146,6 +145,10 @@ TEST_F(TcpStoreTest, MisusesAreErrorsAtOnce) {
   EXPECT_THAT(std::string(open_to_all.status().message()), HasSubstr("beyond_this_host"));
   server_options_.beyond_this_host = true;
   EXPECT_TRUE(TcpStoreServer::Start(server_options_).ok());
+  server_options_.token = "";
+  EXPECT_EQ(TcpStoreServer::Start(server_options_).status(), open_to_all.status())
+      << "where other hosts reach it a store has a token, whoever starts it";
+  server_options_.token = token_;
   server_options_.world_size = 0;
   EXPECT_EQ(TcpStoreServer::Start(server_options_).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -184,43 +187,6 @@ TEST_F(TcpStoreTest, IdleClientsWithHeartbeatsAreKept) {
   EXPECT_TRUE(Set(**store, "k", "v").ok());
 }
 
-// A server by hand, for one client, which sends only what the test says.
-class RawServer {
- public:
-  explicit RawServer(std::string token) : token_(std::move(token)) {
-    auto listener =
-        store_internal::Listen(store_internal::Resolve({"127.0.0.1", 0}, Soon())->front());
-    EXPECT_TRUE(listener.ok()) << listener.status();
-    if (listener.ok()) listener_ = *listener;
-  }
-  ~RawServer() { close(listener_.fd); }
-  RawServer(const RawServer&) = delete;
-  RawServer& operator=(const RawServer&) = delete;
-
-  std::string address() const { return listener_.address.ToString(); }
-
-  // Greets the next client up to its last word. The answer to that is the test's.
-  std::unique_ptr<RawConnection> Greet() {
-    pollfd poller = {listener_.fd, POLLIN, 0};
-    EXPECT_EQ(poll(&poller, 1, static_cast<int>(absl::ToInt64Milliseconds(Patience()))), 1);
-    auto session =
-        std::make_unique<RawConnection>(accept4(listener_.fd, nullptr, nullptr, SOCK_CLOEXEC));
-    const auto hello = session->Receive();
-    EXPECT_TRUE(hello.has_value());
-    const std::string nonce = std::get<store_internal::Hello>(*hello).nonce;
-    session->Send(EncodeFrame(
-        store_internal::Challenge{"n", *store_internal::ServerProof(token_, nonce, "n")}));
-    EXPECT_TRUE(session->Receive().has_value());
-    session->StartSealing(*store_internal::FrameSeal::Create(
-        store_internal::FrameSeal::Side::kServer, token_, nonce, "n"));
-    return session;
-  }
-
- private:
-  const std::string token_;
-  store_internal::Listener listener_;
-};
-
 TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
   RawServer server(token_);
   std::unique_ptr<RawConnection> session;
@@ -241,70 +207,6 @@ TEST_F(TcpStoreTest, AServerThatFallsSilentIsLost) {
               HasSubstr("the store (a stopped process, at "));
   EXPECT_THAT(std::string(gather.Get().status().message()),
               HasSubstr("was lost: no sign of life for 200ms"));
-}
-
-// --- Whoever writes to a connection without the token
-
-TEST_F(TcpStoreTest, AnAnswerThatTheServerDidNotGiveIsNotBelieved) {
-  RawServer server(token_);
-  std::unique_ptr<RawConnection> session;
-  std::thread serve([&] {
-    session = server.Greet();
-    session->Send(session->Frame(store_internal::Welcome{"the server"}));
-  });
-  auto options = ClientOptions(server.address(), 0);
-  options.heartbeat_timeout = absl::InfiniteDuration();
-  auto store = TcpStore::Connect(options);
-  serve.join();
-  ASSERT_TRUE(store.ok()) << store.status();
-  PromisedOr<Revision> answer;
-  (*store)->Set("k", "v", Lifetime::kPersistent, Soon(), answer.Callback());
-  const auto request = session->Receive();
-  ASSERT_TRUE(request.has_value());
-  Response forged;
-  forged.id = std::get<Request>(*request).id;
-  forged.revision = 7;
-  std::string frame = EncodeFrame(forged);
-  store_internal::ExtendFrame(&frame, std::string(store_internal::FrameSeal::kBytes, 's'));
-  session->Send(frame);
-  EXPECT_EQ(answer.Get().status(),
-            absl::UnavailableError(absl::StrCat(
-                "the store (the server, at ", server.address(),
-                ") was lost: frame 1 was altered, replayed or out of order: something between the "
-                "two ends writes to their connection")));
-}
-
-TEST_F(TcpStoreTest, ARefusalThatTheServerDidNotGiveIsNotBelieved) {
-  RawServer server(token_);
-  std::thread serve([&] {
-    auto session = server.Greet();
-    session->Send(
-        EncodeFrame(store_internal::Refused{absl::AlreadyExistsError("rank 0 is already here")}));
-    session->AwaitEnd();
-  });
-  const absl::Status refused = TcpStore::Connect(ClientOptions(server.address(), 0)).status();
-  serve.join();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr(absl::StrCat("the greeting of the store at ", server.address(),
-                                     ": frame 0 came with ")));
-}
-
-TEST_F(TcpStoreTest, AClientWhoseConnectionTheServerEndsIsToldWhy) {
-  RawServer server(token_);
-  std::unique_ptr<RawConnection> session;
-  std::thread serve([&] {
-    session = server.Greet();
-    session->Send(session->Frame(store_internal::Welcome{"the server"}));
-    session->Send(session->Frame(store_internal::Refused{absl::DataLossError("frame 3 is odd")}));
-  });
-  auto store = TcpStore::Connect(ClientOptions(server.address(), 0));
-  serve.join();
-  ASSERT_TRUE(store.ok()) << store.status();
-  WatchLog log;
-  (*store)->Watch("", log.Callback());
-  EXPECT_THAT(std::string(log.AwaitEnd().message()),
-              HasSubstr("was lost: it ended this connection: frame 3 is odd"));
 }
 
 // --- Deaths

@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -37,6 +38,9 @@ inline constexpr int kWorldSize = 3;
 inline SessionInfo Info(int rank) {
   return {rank, kWorldSize, "a", 100 + rank, 1000u + static_cast<uint64_t>(rank)};
 }
+
+// Of one end, where it need not be another each time.
+inline std::string Nonce() { return std::string(store_internal::kNonceBytes, 'n'); }
 
 inline int OpenDescriptors() {
   int count = 0;
@@ -174,6 +178,16 @@ class TcpStoreFixture : public ::testing::Test {
     auto store = TcpStore::Connect(ClientOptions(address, rank));
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
+  }
+
+  // Why no session opens, without a second attempt where what is said there has no proof.
+  absl::Status RefusalOf(const std::string& address, const std::string& token, int rank) {
+    store_internal::HandshakeOptions options{address, token, Info(rank), Patience(), Soon()};
+    options.unproven_patience = absl::ZeroDuration();
+    auto opened = store_internal::OpenSession(options);
+    if (!opened.ok()) return opened.status();
+    close(opened->fd);
+    return absl::OkStatus();
   }
 
   // A session by hand, which sends only what the test says.

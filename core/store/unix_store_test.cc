@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>  // NOLINT(build/c++11)
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@
 #include "muster/core/store/store_server_statistics.h"
 #include "muster/core/store/store_test_util.h"
 #include "muster/core/store/tcp_address.h"
+#include "muster/core/store/tcp_handshake.h"
 #include "muster/core/store/tcp_store.h"
 #include "muster/core/store/tcp_store_server.h"
 #include "muster/core/store/tcp_test_util.h"
@@ -153,15 +155,77 @@ TEST_F(UnixStoreTest, TheSystemSaysWhoItIs) {
 
 TEST_F(UnixStoreTest, TheTokenCountsThereToo) {
   auto server = Serve();
-  auto options = ClientOptions(server->address(), 1);
-  options.token = "another job's";
-  const absl::Status refused = TcpStore::Connect(options).status();
+  const absl::Status refused = RefusalOf(server->address(), "another job's", 1);
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
   RawConnection guesses(server->address());
-  guesses.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, "nonce"}) +
+  guesses.Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, Nonce()}) +
                EncodeFrame(store_internal::Open()));
   EXPECT_TRUE(guesses.AwaitEnd());
   EXPECT_TRUE(server->Sessions().empty());
+}
+
+// A path that was left to others leads to their store.
+TEST_F(UnixStoreTest, AStoreOfAnotherUserIsRefusedByItsClientBeforeItHasSaidAnything) {
+  auto server = Serve();
+  store_internal::HandshakeOptions options{server->address(), token_, Info(1), Patience(), Soon()};
+  options.user = geteuid() + 1;
+  EXPECT_EQ(store_internal::OpenSession(options).status(),
+            absl::PermissionDeniedError(
+                absl::StrCat("the store at ", server->address(), " is served by user ", geteuid(),
+                             ", and this process is of user ", geteuid() + 1,
+                             ": start launcher and ranks as one user")));
+  EXPECT_TRUE(server->Sessions().empty());
+}
+
+TEST_F(UnixStoreTest, WhatHasTakenItsPathMeanwhileIsLeftAlone) {
+  auto server = Serve();
+  ASSERT_EQ(unlink(folder_.Path("store").c_str()), 0);
+  std::ofstream(folder_.Path("store")) << "another's";
+  server.reset();
+  EXPECT_TRUE(IsThere());
+}
+
+// Whatever the process's umask lets through. A link in the path's place is never followed: bind
+// refuses it, and nothing else of the path is touched.
+TEST_F(UnixStoreTest, ItsSocketIsForOneUserFromTheFirstMomentAndALinkIsNotFollowed) {
+  std::ofstream(folder_.Path("file")) << "ours";
+  ASSERT_EQ(chmod(folder_.Path("file").c_str(), 0644), 0);
+  ASSERT_EQ(symlink(folder_.Path("file").c_str(), folder_.Path("store").c_str()), 0);
+  EXPECT_EQ(TcpStoreServer::Start(server_options_).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  struct stat file = {};
+  ASSERT_EQ(stat(folder_.Path("file").c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0644u);
+  ASSERT_EQ(unlink(folder_.Path("store").c_str()), 0);
+  const mode_t before = umask(0);
+  const auto listener = store_internal::Listen(
+      store_internal::ResolveStore(folder_.Address("store"), Soon())->front());
+  umask(before);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  ASSERT_EQ(lstat(folder_.Path("store").c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  close(listener->fd);
+  store_internal::RemoveSocket(*listener);
+  EXPECT_FALSE(IsThere());
+}
+
+// The system takes no more connections than its queue is long, and says so in a way of its own.
+TEST_F(UnixStoreTest, AFullQueueIsToldAndTriedAgain) {
+  const auto address = store_internal::ResolveStore(folder_.Address("store"), Soon())->front();
+  const auto listener = store_internal::Listen(address);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  ASSERT_EQ(listen(listener->fd, 0), 0);
+  std::vector<int> waiting;
+  absl::Status full;
+  while (full.ok() && waiting.size() < 100) {
+    const auto fd = store_internal::StartConnect(address);
+    if (fd.ok()) waiting.push_back(*fd);
+    full = fd.status();
+  }
+  EXPECT_EQ(full, absl::UnavailableError("too many others connect at this moment"));
+  for (const int fd : waiting) close(fd);
+  close(listener->fd);
+  store_internal::RemoveSocket(*listener);
 }
 
 TEST_F(UnixStoreTest, AServerThatStartsLaterThanItsClientIsFound) {

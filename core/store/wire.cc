@@ -25,9 +25,10 @@ enum class Type : uint8_t {
   kResponse = 17,
 };
 
-void SetLength(std::string* frame) {
-  const uint32_t length = static_cast<uint32_t>(frame->size() - kLengthBytes);
-  for (size_t i = 0; i < kLengthBytes; ++i) (*frame)[i] = static_cast<char>(length >> (8 * i));
+// `size`: of the whole frame, of which `head` is the beginning.
+void SetLength(std::string* head, size_t size) {
+  const uint32_t length = static_cast<uint32_t>(size - kLengthBytes);
+  for (size_t i = 0; i < kLengthBytes; ++i) (*head)[i] = static_cast<char>(length >> (8 * i));
 }
 
 class Writer {
@@ -52,9 +53,11 @@ class Writer {
   }
 
   std::string Frame() && {
-    SetLength(&bytes_);
+    SetLength(&bytes_, bytes_.size());
     return std::move(bytes_);
   }
+  // What was written since, without the beginning of a frame.
+  std::string Fields() && { return std::move(bytes_).substr(kLengthBytes + 1); }
 
  private:
   void Little(uint64_t value, int bytes) {
@@ -146,6 +149,28 @@ Entry TakeEntry(Reader& reader) {
   return entry;
 }
 
+void PutHead(Writer& writer, const Response& response) {
+  writer.U8(static_cast<uint8_t>(response.kind));
+  writer.U64(response.id);
+  writer.Status(response.status);
+  writer.U8(response.swapped ? 1 : 0);
+  writer.I64(response.revision);
+  Put(writer, response.entry);
+}
+
+void PutValues(Writer& writer, absl::Span<const std::string> values) {
+  writer.U32(static_cast<uint32_t>(values.size()));
+  for (const std::string& value : values) writer.Text(value);
+}
+
+void PutEvents(Writer& writer, absl::Span<const WatchEvent> events) {
+  writer.U32(static_cast<uint32_t>(events.size()));
+  for (const WatchEvent& event : events) {
+    writer.U8(event.kind == WatchEvent::Kind::kDelete ? 1 : 0);
+    Put(writer, event.entry);
+  }
+}
+
 void Put(Writer& writer, const SessionInfo& info) {
   writer.I32(info.rank);
   writer.I32(info.world_size);
@@ -213,19 +238,9 @@ struct Encoder {
   }
   std::string operator()(const Response& response) const {
     Writer writer(Type::kResponse);
-    writer.U8(static_cast<uint8_t>(response.kind));
-    writer.U64(response.id);
-    writer.Status(response.status);
-    writer.U8(response.swapped ? 1 : 0);
-    writer.I64(response.revision);
-    Put(writer, response.entry);
-    writer.U32(static_cast<uint32_t>(response.values.size()));
-    for (const std::string& value : response.values) writer.Text(value);
-    writer.U32(static_cast<uint32_t>(response.events.size()));
-    for (const WatchEvent& event : response.events) {
-      writer.U8(event.kind == WatchEvent::Kind::kDelete ? 1 : 0);
-      Put(writer, event.entry);
-    }
+    PutHead(writer, response);
+    PutValues(writer, response.values);
+    PutEvents(writer, response.events);
     return std::move(writer).Frame();
   }
 };
@@ -323,11 +338,32 @@ Message Take(Type type, Reader& reader) {
 
 std::string EncodeFrame(const Message& message) { return std::visit(Encoder(), message); }
 
+std::string EncodeValues(absl::Span<const std::string> values) {
+  Writer writer(Type::kResponse);
+  PutValues(writer, values);
+  return std::move(writer).Fields();
+}
+
+FrameParts EncodeAnswer(const Response& response, std::shared_ptr<const std::string> values) {
+  Writer head(Type::kResponse);
+  PutHead(head, response);
+  Writer tail(Type::kResponse);
+  PutEvents(tail, response.events);
+  FrameParts frame{std::move(head).Frame(), std::move(values), std::move(tail).Fields()};
+  SetLength(&frame.head, frame.size());
+  return frame;
+}
+
 absl::string_view MessageOf(absl::string_view frame) { return frame.substr(kLengthBytes); }
 
 void ExtendFrame(std::string* frame, absl::string_view tail) {
   frame->append(tail.data(), tail.size());
-  SetLength(frame);
+  SetLength(frame, frame->size());
+}
+
+void ExtendFrame(FrameParts* frame, absl::string_view tail) {
+  frame->tail.append(tail.data(), tail.size());
+  SetLength(&frame->head, frame->size());
 }
 
 absl::StatusOr<Message> DecodeBody(absl::string_view body) {

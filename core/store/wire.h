@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -19,13 +20,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "muster/core/store/limits.h"
 #include "muster/core/store/messages.h"
 #include "muster/core/store/session_record.h"
+#include "muster/core/store/wire_version.h"
 
 namespace muster::store_internal {
 
-inline constexpr uint32_t kWireVersion = 3;  // 1 had no seals, 2 no members of a gather
+// Of either nonce: who sends another one speaks something else.
 inline constexpr size_t kNonceBytes = 32;
 
 struct Hello {
@@ -57,9 +60,26 @@ using Message = std::variant<Hello, Challenge, Open, Welcome, Refused, Request, 
 // A whole frame.
 std::string EncodeFrame(const Message& message);
 
+// A whole frame in parts. The one in the middle, which may be null, may be of other frames, too.
+struct FrameParts {
+  std::string head;
+  std::shared_ptr<const std::string> shared;
+  std::string tail;
+
+  size_t size() const {
+    return head.size() + (shared == nullptr ? 0 : shared->size()) + tail.size();
+  }
+};
+
+// The answer to a gather has the same values for every rank: they are encoded once. The parts are
+// what EncodeFrame makes of `response` with these values; it has none itself.
+std::string EncodeValues(absl::Span<const std::string> values);
+FrameParts EncodeAnswer(const Response& response, std::shared_ptr<const std::string> values);
+
 // Of a whole frame, and what makes one longer at its end.
 absl::string_view MessageOf(absl::string_view frame);
 void ExtendFrame(std::string* frame, absl::string_view tail);
+void ExtendFrame(FrameParts* frame, absl::string_view tail);
 
 // The message of a frame without its length. InvalidArgument for all that EncodeFrame does not
 // make.

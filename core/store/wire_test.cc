@@ -1,5 +1,6 @@
 #include "muster/core/store/wire.h"
 
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -120,6 +121,26 @@ TEST(WireTest, ACountBeyondTheFrameIsRefusedBeforeAnythingIsMadeForIt) {
   // The number of values stands before the number of events, at the end.
   for (size_t i = body.size() - 8; i < body.size() - 4; ++i) body[i] = '\xff';
   EXPECT_FALSE(DecodeBody(body).ok());
+}
+
+// What one rank is sent is not different because others are sent the same.
+TEST(WireTest, AnAnswerInPartsIsTheFrameOfTheWholeAnswer) {
+  Response response;
+  response.id = 9;
+  response.revision = 11;
+  for (const std::vector<std::string>& values :
+       {std::vector<std::string>{}, {""}, {"a", "", std::string(300, 'b')}}) {
+    const auto shared = std::make_shared<const std::string>(EncodeValues(values));
+    FrameParts parts = EncodeAnswer(response, shared);
+    Response whole = response;
+    whole.values = values;
+    std::string frame = EncodeFrame(whole);
+    EXPECT_EQ(parts.head + *parts.shared + parts.tail, frame);
+    EXPECT_EQ(parts.size(), frame.size());
+    ExtendFrame(&parts, "the end");
+    ExtendFrame(&frame, "the end");
+    EXPECT_EQ(parts.head + *parts.shared + parts.tail, frame);
+  }
 }
 
 TEST(WireTest, AnUnknownTypeOrCodeIsRefused) {

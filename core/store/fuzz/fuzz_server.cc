@@ -43,7 +43,7 @@ socklen_t AddressOf(const std::string& name, sockaddr_un* address) {
 
 void Await(int fd, int16_t events) {
   pollfd poller = {fd, events, 0};
-  CHECK_EQ(poll(&poller, 1, kHangMs), 1) << "the server does nothing";
+  CHECK_EQ(poll(&poller, 1, kHangMs), 1) << "the other end does nothing";
 }
 
 }  // namespace
@@ -56,10 +56,12 @@ FuzzConnection::FuzzConnection(const std::string& name)
   CHECK_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), size), 0);
 }
 
+FuzzConnection::FuzzConnection(int fd) : fd_(fd), reader_(store_internal::kMaxResponseBytes) {}
+
 FuzzConnection::~FuzzConnection() { close(fd_); }
 
 void FuzzConnection::Greet() {
-  nonce_ = "nonce";
+  nonce_ = std::string(store_internal::kNonceBytes, 'n');
   CHECK(Send(EncodeFrame(store_internal::Hello{store_internal::kWireVersion, nonce_})));
   const std::optional<Message> message = Receive();
   CHECK(message.has_value() && std::holds_alternative<store_internal::Challenge>(*message));
@@ -76,6 +78,22 @@ void FuzzConnection::Open(int rank) {
   seal_ = *FrameSeal::Create(FrameSeal::Side::kClient, kToken, nonce_, server_nonce_);
   const std::optional<Message> message = Receive();
   CHECK(message.has_value() && std::holds_alternative<store_internal::Welcome>(*message));
+}
+
+void FuzzConnection::Challenge() {
+  const std::optional<Message> hello = Receive();
+  CHECK(hello.has_value() && std::holds_alternative<store_internal::Hello>(*hello));
+  nonce_ = std::get<store_internal::Hello>(*hello).nonce;
+  server_nonce_ = std::string(store_internal::kNonceBytes, 'm');
+  CHECK(Send(EncodeFrame(store_internal::Challenge{
+      server_nonce_, *store_internal::ServerProof(kToken, nonce_, server_nonce_)})));
+  const std::optional<Message> open = Receive();
+  CHECK(open.has_value() && std::holds_alternative<store_internal::Open>(*open));
+}
+
+void FuzzConnection::Welcome() {
+  seal_ = *FrameSeal::Create(FrameSeal::Side::kServer, kToken, nonce_, server_nonce_);
+  CHECK(SendSealed(store_internal::MessageOf(EncodeFrame(store_internal::Welcome{"a liar"}))));
 }
 
 bool FuzzConnection::Send(absl::string_view bytes) {
@@ -102,9 +120,9 @@ std::optional<Message> FuzzConnection::Receive() {
     if (body->has_value()) {
       const absl::StatusOr<absl::string_view> opened =
           seal_.has_value() ? seal_->Open(**body) : **body;
-      CHECK_OK(opened) << "the server's own frame";
+      CHECK_OK(opened) << "the other end's own frame";
       const absl::StatusOr<Message> message = store_internal::DecodeBody(*opened);
-      CHECK_OK(message) << "the server's own message";
+      CHECK_OK(message) << "the other end's own message";
       return *message;
     }
     Await(fd_, POLLIN);
@@ -153,6 +171,30 @@ FuzzServer::~FuzzServer() {
   CHECK(closed->WaitForNotificationWithTimeout(absl::Milliseconds(kHangMs)));
   core_.reset();
   control_.reset();
+}
+
+LyingServer::LyingServer() {
+  const auto resolved = store_internal::ResolveStore("127.0.0.1:0", absl::InfiniteFuture());
+  CHECK_OK(resolved);
+  const absl::StatusOr<store_internal::Listener> listener =
+      store_internal::Listen(resolved->front());
+  CHECK_OK(listener);
+  listener_ = *listener;
+}
+
+LyingServer::~LyingServer() { close(listener_.fd); }
+
+const char* LyingServer::token() { return kToken; }
+
+std::unique_ptr<FuzzConnection> LyingServer::Accept() {
+  Await(listener_.fd, POLLIN);
+  const int fd = accept4(listener_.fd, nullptr, nullptr, SOCK_CLOEXEC);
+  CHECK_GE(fd, 0);
+  // Thousands of connections a minute would use up the ports of the client, which waits in each
+  // for what may still be under way.
+  const linger reset = {1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  return std::make_unique<FuzzConnection>(fd);
 }
 
 void FuzzServer::CheckHonestSession() {
