@@ -61,6 +61,10 @@ void JobConnection::StopServing(absl::Time deadline) {
   if (absl::Status stopped = tcp_server->Stop(deadline); !stopped.ok()) {
     LOG(WARNING) << "the job's store ended before its sessions did: " << stopped.message();
   }
+  // As `muster run` says it of its own store in its last lines.
+  if (const std::string refused = tcp_server->Statistics().Refused(); !refused.empty()) {
+    LOG(WARNING) << "the store refused " << refused;
+  }
 }
 
 void JobConnection::ServeNoLonger() {

@@ -15,10 +15,15 @@
 
 #include <cstring>
 #include <string>
+#include <thread>  // NOLINT(build/c++11)
 
+#include "absl/log/log_entry.h"
+#include "absl/log/log_sink.h"
+#include "absl/log/log_sink_registry.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "muster/core/platform/monotonic_clock.h"
@@ -106,6 +111,31 @@ TEST_F(JobConnectionTest, WithoutTheSecretNobodyComesInFromOutside) {
   ASSERT_TRUE(zero.ok()) << zero.status();
   const absl::Status stranger = Open(RankOf(1, kAddress, "guess")).status();
   EXPECT_EQ(stranger.code(), absl::StatusCode::kPermissionDenied) << stranger;
+}
+
+// It is the store that strangers reach; a launcher's is asked by the launcher.
+TEST_F(JobConnectionTest, WhatItsStoreRefusedIsSaidByRankZeroAtTheEnd) {
+  class Lines final : public absl::LogSink {
+   public:
+    void Send(const absl::LogEntry& entry) override {
+      absl::StrAppend(&text_, entry.text_message(), "\n");
+    }
+    std::string text_;
+  };
+  absl::StatusOr<JobConnection> zero = Open(RankOf(0, kAddress, "secret"));
+  ASSERT_TRUE(zero.ok()) << zero.status();
+  EXPECT_FALSE(Open(RankOf(1, kAddress, "guess")).ok());
+  const absl::Time end = MonotonicNow() + absl::Seconds(10) * TimeoutScale();
+  while (zero->tcp_server->Statistics().Refused().empty() && MonotonicNow() < end) {
+    std::this_thread::yield();
+  }
+  zero->store.reset();
+  Lines lines;
+  absl::AddLogSink(&lines);
+  zero->StopServing(end);
+  absl::RemoveLogSink(&lines);
+  EXPECT_THAT(lines.text_, HasSubstr("the store refused "));
+  EXPECT_THAT(lines.text_, HasSubstr(" that did not know the job's token\n"));
 }
 
 TEST_F(JobConnectionTest, OnThisHostAloneEverythingStaysOnLoopback) {
