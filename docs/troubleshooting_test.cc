@@ -25,6 +25,7 @@
 #include "muster/core/launch/tcp_launched_store.h"
 #include "muster/core/platform/environment.h"
 #include "muster/core/rendezvous/world.h"
+#include "muster/core/store/tcp_store_server.h"
 #include "muster/trainer/data.h"
 #include "muster/trainer/metrics.h"
 #include "muster/trainer/module.h"
@@ -144,6 +145,36 @@ TEST_F(TroubleshootingTest, AStoreOnTcp) {
   const absl::StatusOr<std::unique_ptr<LaunchedStore>> store = ServeUnixStore(options)(request);
   ASSERT_TRUE(store.ok()) << store.status();
   ExpectDocumented(absl::UnavailableError((*store)->Notice()));
+}
+
+TEST_F(TroubleshootingTest, AStoreThatIsNotServed) {
+  TcpStoreServer::Options options;
+  options.max_strangers = 0;
+  ExpectDocumented(TcpStoreServer::Start(options).status());
+  options.max_strangers.reset();
+  for (const char* address : {"nowhere", "unix:store", "0.0.0.0:0", "unix:/no/such/folder/store"}) {
+    options.address = address;
+    ExpectDocumented(TcpStoreServer::Start(options).status());
+  }
+}
+
+// The first of these comes after two seconds, in which the right store might have come.
+TEST_F(TroubleshootingTest, AStoreThatIsAnothers) {
+  TcpStoreServer::Options options;
+  options.world_size = 2;
+  options.token = "another";
+  const absl::StatusOr<std::unique_ptr<TcpStoreServer>> server = TcpStoreServer::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  World world;
+  world.size = world.local_size = 2;
+  world.rank = world.local_rank = 1;
+  world.store_address = (*server)->address();
+  world.token = "token";
+  ExpectDocumented(GroupPool::Create(world).status());
+  world.token = "another";
+  const absl::StatusOr<std::unique_ptr<GroupPool>> first = GroupPool::Create(world);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ExpectDocumented(GroupPool::Create(world).status());
 }
 
 TEST_F(TroubleshootingTest, AcquiringAndClosing) {

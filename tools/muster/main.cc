@@ -5,6 +5,8 @@
 #include <iostream>
 #include <utility>
 
+#include "absl/base/log_severity.h"
+#include "absl/log/globals.h"
 #include "absl/log/initialize.h"
 #include "absl/strings/str_cat.h"
 #include "muster/core/platform/environment.h"
@@ -13,6 +15,8 @@
 
 int main(int argc, char** argv) {
   const muster::StandardDescriptors standard;
+  // Who is refused by the job's store is told there.
+  absl::SetStderrThreshold(absl::LogSeverityAtLeast::kWarning);
   absl::InitializeLog();
   muster::CommandContext context;
   context.arguments.assign(argv + 1, argv + argc);
