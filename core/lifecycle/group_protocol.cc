@@ -117,9 +117,9 @@ Actions GroupProtocol::OnTimer(absl::Time now) {
     suspicion_until_ = absl::InfiniteFuture();
     certainty_ = Certainty::kCause;
     want_cause_ = cause_.ok();
-    Reconcile();
+    Reconcile(now);
   }
-  if (now >= resolve_by_) Resolve(candidate_);
+  if (now >= resolve_by_) ResolveUnlessAnswered(now);
   if (now >= release_by_) {
     Do(action::NameResidue{release_by_ - failed_at_});
     release_by_ = absl::InfiniteFuture();
@@ -184,7 +184,7 @@ Actions GroupProtocol::OnMet(absl::Time now, absl::StatusOr<GatherResult> result
     ExcuseSuccessor();
   }
   HandleRecord(now);
-  Reconcile();
+  Reconcile(now);
   return Finish();
 }
 
@@ -307,7 +307,7 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
     certainty_ = Certainty::kCause;
     suspicion_until_ = absl::InfiniteFuture();
     want_cause_ = true;
-    Reconcile();
+    Reconcile(now);
     return;
   }
   const GroupState failed_in = state();
@@ -329,7 +329,11 @@ void GroupProtocol::FailNow(absl::Time now, absl::Status why, Certainty certaint
 void GroupProtocol::EndWithin(absl::Time now, absl::Duration bound) {
   if (state() != GroupState::kAborting) return;
   if (!released_ && !residue_named_) release_by_ = std::min(release_by_, now + bound);
-  if (cause_.ok()) resolve_by_ = std::min(resolve_by_, now + options_.cause_window + bound);
+  if (!cause_.ok()) return;
+  absl::Time by = now + bound;
+  if (certainty_ == Certainty::kSuspicion) by = std::max(by, suspicion_until_);
+  resolve_by_ = std::min(resolve_by_, by);
+  resolve_at_last_ = std::min(resolve_at_last_, now + options_.cause_window + bound);
 }
 
 void GroupProtocol::TellOfFailure(absl::Time now, GroupState failed_in) {
@@ -341,7 +345,8 @@ void GroupProtocol::TellOfFailure(absl::Time now, GroupState failed_in) {
     Resolve(candidate_);
     return;
   }
-  resolve_by_ = now + options_.cause_window + options_.close_timeout;
+  resolve_at_last_ = now + options_.cause_window + options_.close_timeout;
+  resolve_by_ = now + std::max(options_.cause_window, options_.close_timeout);
   if (meeting) {  // its answer tells whether the others have met all the same
     Withdraw();
     return;
@@ -350,8 +355,21 @@ void GroupProtocol::TellOfFailure(absl::Time now, GroupState failed_in) {
     suspicion_until_ = now + options_.cause_window;
   } else {
     want_cause_ = true;
-    Reconcile();
+    Reconcile(now);
   }
+}
+
+// The store has had its time to say what the cause is. But a write that has just begun may still be
+// answered; and who was stopped, as a late alarm tells, has news that it has not read yet.
+void GroupProtocol::ResolveUnlessAnswered(absl::Time now) {
+  const absl::Duration late = now - resolve_by_;
+  resolve_by_ = writing_cause_ ? written_at_ + options_.cause_window : now;
+  if (late > options_.cause_window / 4) {
+    resolve_by_ = now + options_.cause_window;
+    resolve_at_last_ += late;
+  }
+  resolve_by_ = std::min(resolve_by_, resolve_at_last_);
+  if (now >= resolve_by_) Resolve(candidate_);
 }
 
 void GroupProtocol::Resolve(absl::Status cause) {

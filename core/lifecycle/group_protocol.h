@@ -148,6 +148,7 @@ class GroupProtocol {
   void CloseIsLate(absl::Time now);
   void EndWithin(absl::Time now, absl::Duration bound);
   void TellOfFailure(absl::Time now, GroupState failed_in);
+  void ResolveUnlessAnswered(absl::Time now);
   void Resolve(absl::Status cause);
   bool OwnError() const;  // cause_ is
   void Withdraw();
@@ -173,7 +174,7 @@ class GroupProtocol {
   void TakeRecord(absl::Time now, Revision revision, const GroupRecord& record);
   void HandleRecord(absl::Time now);
   bool Superseded() const;
-  void Reconcile();
+  void Reconcile(absl::Time now);
 
   const Options options_;
   const std::string scope_;
@@ -219,6 +220,8 @@ class GroupProtocol {
   absl::Time close_by_ = absl::InfiniteFuture();
   absl::Time suspicion_until_ = absl::InfiniteFuture();
   absl::Time resolve_by_ = absl::InfiniteFuture();
+  absl::Time resolve_at_last_ = absl::InfiniteFuture();  // whatever is being written
+  absl::Time written_at_ = absl::InfinitePast();         // the cause that is in flight
   absl::Time release_by_ = absl::InfiniteFuture();
   absl::Time failed_at_ = absl::InfinitePast();
   absl::Time woken_at_ = absl::InfiniteFuture();

@@ -28,13 +28,70 @@ TEST(GroupProtocolBoundsTest, AStoreThatDoesNotAnswerDoesNotHoldAnAbort) {
   driver.Take(driver.protocol.OnReleased());
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
   driver.Wake();
-  EXPECT_EQ(driver.now,
-            absl::FromUnixSeconds(1000) + ProtocolDriver::kClose + ProtocolDriver::kWindow)
+  EXPECT_EQ(driver.now, absl::FromUnixSeconds(1000) + ProtocolDriver::kClose)
       << "one alarm, not a busy wait";
   EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
   EXPECT_EQ(driver.protocol.cause(), absl::InternalError("boom"));
   driver.AnswerWrite();
   EXPECT_TRUE(driver.actions.empty());
+}
+
+// Liveness: a stop that is shorter than the heartbeat does no harm. When a rank goes on its alarm
+// may come before the news that it has not read.
+TEST(GroupProtocolBoundsTest, ARankThatWasStoppedHearsTheCauseBeforeItSaysItsOwn) {
+  const absl::Status theirs = absl::InternalError("rank 1: label 17 out of range");
+  for (const Certainty certainty : {Certainty::kSuspicion, Certainty::kCause}) {
+    ProtocolDriver driver;
+    driver.ToReady();
+    driver.Take(
+        driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact"), certainty));
+    driver.Take(driver.protocol.OnReleased());
+    driver.now += 2 * ProtocolDriver::kClose;  // stopped
+    driver.Take(driver.protocol.OnTimer(driver.now));
+    EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+    driver.PeerFails(theirs);
+    EXPECT_EQ(driver.protocol.cause(), theirs);
+  }
+  ProtocolDriver alone;
+  alone.ToReady();
+  alone.Take(alone.protocol.Fail(alone.now, absl::UnavailableError("lost contact"),
+                                 Certainty::kSuspicion));
+  alone.Take(alone.protocol.OnReleased());
+  alone.now += 2 * ProtocolDriver::kClose;
+  alone.Take(alone.protocol.OnTimer(alone.now));
+  alone.Sleep(ProtocolDriver::kWindow);
+  EXPECT_EQ(alone.protocol.state(), GroupState::kAborted) << "but not for ever";
+}
+
+// The ranks turned out to have met just before the rank that gave up would have gone alone.
+TEST(GroupProtocolBoundsTest, ACauseThatWasJustWrittenIsWaitedForWithinTheBound) {
+  ProtocolDriver driver(/*rank=*/1);
+  driver.ToRendezvous();
+  const absl::Time start = driver.now;
+  driver.Take(driver.protocol.Fail(driver.now, absl::CancelledError("enough"), Certainty::kCause));
+  driver.Take(driver.protocol.OnReleased());
+  driver.now += ProtocolDriver::kClose - absl::Milliseconds(1);
+  driver.Take(driver.protocol.OnMet(driver.now, driver.Introductions()));
+  ASSERT_TRUE(driver.pending_write.has_value());
+  driver.Wake();
+  EXPECT_EQ(driver.now, start + ProtocolDriver::kClose);
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborting);
+  driver.Wake();
+  EXPECT_LE(driver.now, start + ProtocolDriver::kClose + ProtocolDriver::kWindow);
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
+}
+
+// Whoever has no time left for the window of a suspicion still tells the others.
+TEST(GroupProtocolBoundsTest, ASuspicionIsWrittenHoweverShortTheBound) {
+  ProtocolDriver driver;
+  driver.ToReady();
+  driver.Take(driver.protocol.Fail(driver.now, absl::UnavailableError("lost contact"),
+                                   Certainty::kSuspicion, absl::Milliseconds(10)));
+  driver.Take(driver.protocol.OnReleased());
+  driver.Sleep(ProtocolDriver::kWindow);
+  EXPECT_TRUE(driver.pending_write.has_value());
+  driver.Sleep(absl::Milliseconds(10));
+  EXPECT_EQ(driver.protocol.state(), GroupState::kAborted);
 }
 
 TEST(GroupProtocolBoundsTest, ACloseThatEndsInAnAbortHasTwoBoundsAndNoMore) {

@@ -38,7 +38,7 @@ Actions GroupProtocol::Close(absl::Time now, absl::Duration timeout, int64_t iss
       intent.timeout = timeout;
       BeginDraining(now, timeout, issued, intent.ClosedBy());
       want_intent_ = std::move(intent);
-      Reconcile();
+      Reconcile(now);
       break;
     }
     case GroupState::kDraining:
@@ -59,7 +59,7 @@ Actions GroupProtocol::Propose(absl::Time now, const std::string& wanted) {
     intent.wanted = wanted;
     want_intent_ = std::move(intent);
     close_by_ = now + options_.close_timeout;
-    Reconcile();
+    Reconcile(now);
   }
   return Finish();
 }
@@ -133,7 +133,7 @@ Actions GroupProtocol::OnVotes(absl::Time now, absl::StatusOr<GatherResult> resu
                      record_.intent->rank, " wants another one under that name (",
                      record_.intent->wanted, "); release it first, or use another name"))});
     if (state() == GroupState::kReady) close_by_ = absl::InfiniteFuture();
-    Reconcile();  // a close of ours that had to wait
+    Reconcile(now);  // a close of ours that had to wait
   }
   return Finish();
 }

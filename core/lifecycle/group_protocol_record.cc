@@ -32,11 +32,11 @@ Actions GroupProtocol::OnRecordWritten(absl::Time now, absl::StatusOr<CompareAnd
             Certainty::kCause);
     // The failure is still to be told; when that is what could not be written, it stays with this
     // rank.
-    was_cause ? Resolve(candidate_) : Reconcile();
+    was_cause ? Resolve(candidate_) : Reconcile(now);
     return Finish();
   }
   TakeRecord(now, result->current.revision, *current);
-  Reconcile();
+  Reconcile(now);
   return Finish();
 }
 
@@ -94,7 +94,7 @@ bool GroupProtocol::OwnError() const {
 
 // Writes what we want into the record, one compare-and-set at a time; a lost race shows what is
 // there and comes here again.
-void GroupProtocol::Reconcile() {
+void GroupProtocol::Reconcile(absl::Time now) {
   if (agreed_) {
     if (want_cause_) Resolve(candidate_);
     return;
@@ -110,6 +110,7 @@ void GroupProtocol::Reconcile() {
   }
   if (want_cause_) {
     writing_cause_ = true;
+    written_at_ = now;
     next.cause = candidate_;
   } else if (want_intent_.has_value() && !voting_ &&
              (state() == GroupState::kReady || state() == GroupState::kDraining)) {
