@@ -117,7 +117,7 @@ TEST(BenchTest, CreateDestroyMeasuresEverySubject) {
   for (const char* ranks : {"2", "3"}) {
     const std::string name = absl::StrCat("create_destroy_", ranks, "_ranks");
     EXPECT_THAT(SubjectsOf(json, name),
-                ElementsAre("muster/reference", "muster/gloo", "gloo", "gloo/file"));
+                ElementsAre("muster/reference", "muster/gloo", "gloo", "gloo/prompt", "gloo/file"));
     EXPECT_THAT(RatiosOf(json),
                 IsSupersetOf({absl::StrCat("lifecycle/", name, ": muster/gloo : gloo"),
                               absl::StrCat("lifecycle/", name, ": muster/gloo : gloo/file"),

@@ -71,20 +71,21 @@ class BlockingGlooStore final : public ::gloo::rendezvous::Store {
 }  // namespace
 
 GlooSubject::GlooSubject(const std::string& name, int rank, int size,
-                         std::shared_ptr<::gloo::rendezvous::Store> store)
-    : name_(name), rank_(rank), size_(size), store_(std::move(store)) {}
+                         std::shared_ptr<::gloo::rendezvous::Store> store, bool prompt)
+    : name_(name), rank_(rank), size_(size), store_(std::move(store)), prompt_(prompt) {}
 
 absl::StatusOr<std::shared_ptr<::gloo::Context>> GlooSubject::Connect() {
   try {
     std::shared_ptr<::gloo::transport::Device> device =
         ::gloo::transport::tcp::CreateDevice("127.0.0.1");
+    if (prompt_) static_cast<::gloo::transport::tcp::Device&>(*device).setPrompt();
     auto context = std::make_shared<::gloo::rendezvous::Context>(rank_, size_);
     context->setTimeout(absl::ToChronoMilliseconds(kStepTimeout));
-    context->connectFullMesh(
-        std::make_shared<::gloo::rendezvous::PrefixStore>(absl::StrCat(++generation_), store_),
-        device);
+    context->connectFullMesh(std::make_shared<::gloo::rendezvous::PrefixStore>(
+                                 absl::StrCat(name_, "/", ++generation_), store_),
+                             device);
     // A rank that connected first may not go before the others did: gloo would fail them. Muster
-    // and PyTorch give a group only when all ranks have it, so the comparison needs it, too.
+    // gives a group only when all ranks have it, so the comparison needs it, too.
     ::gloo::BarrierOptions barrier(context);
     ::gloo::barrier(barrier);
     return std::shared_ptr<::gloo::Context>(std::move(context));

@@ -21,8 +21,9 @@ namespace bench {
 
 class GlooSubject final : public Subject {
  public:
+  // `prompt`: gloo's event loop is woken by whoever waits for it, as in Muster's groups.
   GlooSubject(const std::string& name, int rank, int size,
-              std::shared_ptr<::gloo::rendezvous::Store> store);
+              std::shared_ptr<::gloo::rendezvous::Store> store, bool prompt);
 
   const std::string& name() const override { return name_; }
   absl::StatusOr<absl::Duration> CreateAndDestroy() override;
@@ -37,6 +38,7 @@ class GlooSubject final : public Subject {
   const int rank_;
   const int size_;
   const std::shared_ptr<::gloo::rendezvous::Store> store_;
+  const bool prompt_;
   int64_t generation_ = 0;  // each has keys of its own
   std::shared_ptr<::gloo::Context> context_;
 };

@@ -24,8 +24,8 @@
 #include "muster/tools/bench/options.h"
 #include "muster/tools/bench/peers.h"
 #include "muster/tools/bench/report.h"
+#include "muster/tools/bench/run_part.h"
 #include "muster/tools/bench/samples.h"
-#include "muster/tools/bench/suites.h"
 
 namespace muster {
 namespace bench {

@@ -102,6 +102,8 @@ PeerSubject::Setup PeerSetup(absl::string_view peer, const Options& options,
   // As torchrun sets it, and all subjects on the same interface.
   variables.insert({"OMP_NUM_THREADS", "1"});
   variables["GLOO_SOCKET_IFNAME"] = "lo";
+  // Without its barrier PyTorch's gloo, like gloo, fails ranks whose peers are done before them.
+  variables["TORCH_DIST_INIT_BARRIER"] = "1";
   setup.environment = Environment(std::move(variables));
   if (peer == kTorch) {
     setup.command = {options.python, absl::StrCat(folder, "/", kTorchScript), prefix,

@@ -47,6 +47,7 @@ namespace bench {
 namespace {
 
 constexpr char kGloo[] = "gloo";
+constexpr char kGlooPrompt[] = "gloo/prompt";
 constexpr char kGlooFile[] = "gloo/file";
 constexpr absl::string_view kOwn = "muster/";
 // How long a peer may take to start: an import of torch on a busy machine.
@@ -119,12 +120,13 @@ absl::Status RankBench::AddSubjects(const Environment& environment) {
     absl::string_view backend = name;
     if (absl::ConsumePrefix(&backend, kOwn)) {
       subjects_.push_back(std::make_unique<MusterSubject>(pool_.get(), std::string(backend)));
-    } else if (name == kGloo || name == kGlooFile) {
+    } else if (name == kGloo || name == kGlooPrompt || name == kGlooFile) {
       absl::StatusOr<std::shared_ptr<::gloo::rendezvous::Store>> store =
-          name == kGloo ? ConnectGlooStore() : GlooFileStore(task_.job_folder);
+          name == kGlooFile ? GlooFileStore(task_.job_folder) : ConnectGlooStore();
       if (!store.ok()) return About(name, store.status());
-      subjects_.push_back(
-          std::make_unique<GlooSubject>(name, world_.rank, world_.size, *std::move(store)));
+      subjects_.push_back(std::make_unique<GlooSubject>(name, world_.rank, world_.size,
+                                                        *std::move(store),
+                                                        /*prompt=*/name == kGlooPrompt));
     } else {
       absl::StatusOr<std::unique_ptr<PeerSubject>> peer = PeerSubject::Start(
           PeerSetup(name, task_.options, environment, task_.folder,
@@ -141,8 +143,9 @@ absl::Status RankBench::AddSubjects(const Environment& environment) {
   return About("after the set-up", sync_->Barrier());
 }
 
-// Collective: rank 0 serves and says where.
+// Collective, the first time: rank 0 serves and says where.
 absl::StatusOr<std::shared_ptr<::gloo::rendezvous::Store>> RankBench::ConnectGlooStore() {
+  if (gloo_client_ != nullptr) return GlooStoreOver(gloo_client_.get(), control_.get());
   std::array<uint8_t, 64> address = {};
   if (world_.rank == 0) {
     LaunchedStoreRequest request;

@@ -30,7 +30,7 @@ namespace bench {
 struct RankTask {
   std::string folder;                 // of this run, the peers' programs in it
   std::string job_folder;             // of these ranks alone, empty but for the peers' FIFOs
-  std::vector<std::string> subjects;  // "muster/gloo", "gloo", "gloo/file", "torch", ...
+  std::vector<std::string> subjects;  // "muster/gloo", "gloo", "gloo/prompt", "torch", ...
   Options options;
 };
 

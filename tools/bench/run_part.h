@@ -1,7 +1,7 @@
-// Runs a part of a suite: starts its ranks, which are this same program, and collects what they
-// measured.
-#ifndef MUSTER_TOOLS_BENCH_SUITES_H_
-#define MUSTER_TOOLS_BENCH_SUITES_H_
+// Runs a part of a suite with one number of ranks: starts them, as processes of this same program
+// or, for the store, as threads, and collects what they measured.
+#ifndef MUSTER_TOOLS_BENCH_RUN_PART_H_
+#define MUSTER_TOOLS_BENCH_RUN_PART_H_
 
 #include <string>
 #include <vector>
@@ -38,4 +38,4 @@ int RankMain(const Options& options, const Environment& environment);
 }  // namespace bench
 }  // namespace muster
 
-#endif  // MUSTER_TOOLS_BENCH_SUITES_H_
+#endif  // MUSTER_TOOLS_BENCH_RUN_PART_H_

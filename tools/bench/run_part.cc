@@ -1,4 +1,4 @@
-#include "muster/tools/bench/suites.h"
+#include "muster/tools/bench/run_part.h"
 
 #include <sys/stat.h>
 
@@ -251,7 +251,10 @@ std::vector<std::string> SubjectsOf(absl::string_view part, const std::vector<st
   std::vector<std::string> subjects = {"muster/reference", "muster/gloo"};
   if (part == kStore) return subjects;
   subjects.push_back("gloo");
-  if (part == kCreateDestroy) subjects.push_back("gloo/file");
+  if (part == kCreateDestroy) {
+    subjects.push_back("gloo/prompt");
+    subjects.push_back("gloo/file");
+  }
   if (part != kDetection) subjects.insert(subjects.end(), peers.begin(), peers.end());
   return subjects;
 }
