@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,11 +128,13 @@ void PrintLines(int fd, absl::string_view count) {
   for (int i = 0; i < Number(count); ++i) Put(fd, absl::StrFormat("%099d\n", i));
 }
 
-// Says when it is there, so that the rank's end cannot come before it.
+// Says when it is there, so that the rank's end cannot come before it, nor before that of the
+// process between them.
 void StartDaemon(absl::string_view) {
   int ready[2];
   if (pipe(ready) != 0) _exit(97);
-  if (fork() == 0) {
+  const pid_t between = fork();
+  if (between == 0) {
     setsid();
     if (fork() == 0) {
       Put(ready[1], "x");
@@ -141,6 +144,7 @@ void StartDaemon(absl::string_view) {
   }
   char byte;
   (void)!read(ready[0], &byte, 1);
+  waitpid(between, nullptr, 0);
 }
 
 void StartChild(absl::string_view) {

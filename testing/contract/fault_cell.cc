@@ -178,17 +178,18 @@ FaultExpectation Expect(const FaultCell& cell) {
   switch (cell.fault) {
     case Fault::kKill:
       expected.cause =
-          absl::StrCat(process, " was lost: (killed by signal 9|its connection closed)");
+          absl::StrCat(process, " was lost: (killed by signal 9|its connection (closed|reset))");
       break;
     case Fault::kExit:
-      expected.cause =
-          absl::StrCat(process,
-                       " (exited while its groups were alive|was lost: (exited with code "
-                       "0|its connection closed))");
+      expected.cause = absl::StrCat(
+          process,
+          " (exited while its (groups were alive|pool was open)|was lost: (exited with "
+          "code 0|its connection (closed|reset)))");
       break;
     case Fault::kThrow:
-      expected.cause = absl::StrCat("(", victim, " left: \"an exception\"|", process,
-                                    " was lost: (killed by signal 6|its connection closed))");
+      expected.cause =
+          absl::StrCat("(", victim, " left: \"an exception\"|", process,
+                       " was lost: (killed by signal 6|its connection (closed|reset)))");
       break;
     case Fault::kStop:
     case Fault::kPartition:
