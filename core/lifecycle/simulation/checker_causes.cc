@@ -81,9 +81,11 @@ void Checker::OnSuspicion(Life& life, absl::Time now) {
 // A suspicion is held for the window, in case its cause becomes known.
 void Checker::OnWriteRecord(const Life& life, const GroupRecord& record, absl::Time now) {
   if (!IsSuspicion(record.cause) || now >= life.suspects_since + scenario_.cause_window) return;
-  Violate(
-      absl::StrCat("L4: a suspicion is written ", absl::FormatDuration(now - life.suspects_since),
-                   " after it arose, before its cause could be known: ", Describe(record.cause)));
+  const std::string when = life.suspects_since == absl::InfiniteFuture()
+                               ? "and none arose"
+                               : absl::StrCat(absl::FormatDuration(now - life.suspects_since),
+                                              " after it arose, before its cause could be known");
+  Violate(absl::StrCat("L4: a suspicion is written, ", when, ": ", Describe(record.cause)));
 }
 
 void Checker::OnProcessAtFault(uint64_t incarnation, absl::Time now, absl::Time until) {

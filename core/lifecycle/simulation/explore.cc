@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <thread>  // NOLINT(build/c++11)
 #include <vector>
@@ -24,7 +25,8 @@
 
 ABSL_FLAG(uint64_t, schedules, 1000000, "How many random schedules to run.");
 ABSL_FLAG(uint64_t, first_seed, 1, "Where to begin.");
-ABSL_FLAG(uint64_t, seed, 0, "Run this seed alone and print its schedule.");
+ABSL_FLAG(std::optional<uint64_t>, seed, std::nullopt,
+          "Run this seed alone and print its schedule.");
 ABSL_FLAG(int, size, 0, "Ranks of the job; 0: the seed says, up to 64.");
 ABSL_FLAG(std::string, mutation, "none", "What to break, to see that it is noticed.");
 ABSL_FLAG(int, threads, 0, "0: one for each core.");
@@ -150,7 +152,8 @@ int Main() {
   options.size = absl::GetFlag(FLAGS_size);
   if (!Plant(absl::GetFlag(FLAGS_mutation), options)) return 2;
   if (absl::GetFlag(FLAGS_exhaustive)) return Exhaust(options);
-  if (options.seed = absl::GetFlag(FLAGS_seed); options.seed != 0) {
+  if (const std::optional<uint64_t> seed = absl::GetFlag(FLAGS_seed); seed.has_value()) {
+    options.seed = *seed;
     std::cout << Replay(options) << "\n";
     return Simulate(options).violation.empty() ? 0 : 1;
   }
