@@ -47,7 +47,7 @@ constexpr int kRequests = 4;
 struct Place {
   Place() {
     // What a client says of the server that it lost is no find.
-    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kFatal);
+    absl::SetMinLogLevel(absl::LogSeverityAtLeast::kFatal);
     absl::StatusOr<std::unique_ptr<ControlThread>> started = ControlThread::Start();
     CHECK_OK(started);
     control = *std::move(started);

@@ -1,5 +1,6 @@
 #include "muster/core/store/fuzz/fuzz_server.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -43,7 +44,11 @@ socklen_t AddressOf(const std::string& name, sockaddr_un* address) {
 
 void Await(int fd, int16_t events) {
   pollfd poller = {fd, events, 0};
-  CHECK_EQ(poll(&poller, 1, kHangMs), 1) << "the other end does nothing";
+  int ready = 0;
+  do {
+    ready = poll(&poller, 1, kHangMs);
+  } while (ready < 0 && errno == EINTR);  // by libFuzzer's own timer
+  CHECK_EQ(ready, 1) << "the other end does nothing";
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ FuzzServer& Server() {
   static int inputs = 0;
   static std::unique_ptr<FuzzServer> server;
   if (inputs++ % kInputsPerServer == 0) {
-    // Refusals are logged, which is no find.
-    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kFatal);
+    // Refusals are logged, which is no find. A threshold counts only once the log is initialised.
+    absl::SetMinLogLevel(absl::LogSeverityAtLeast::kFatal);
     server.reset();
     server = std::make_unique<FuzzServer>();
   }
