@@ -111,6 +111,7 @@ void Process::Pause(absl::Duration duration) {
   world_->journal.Write(world_->executor->Now(), rank_,
                         absl::StrCat("stopped for ", absl::FormatDuration(duration)));
   paused_ = true;
+  link_->SetStopped(true);
   paused_at_ = world_->executor->Now();
   const Scenario& scenario = world_->scenario;
   if (duration > scenario.harmless_stop()) {
@@ -131,6 +132,7 @@ void Process::Resume() {
   world_->schedule->Touch(rank_);
   world_->journal.Write(world_->executor->Now(), rank_, "goes on");
   paused_ = false;
+  link_->SetStopped(false);
   const absl::Time now = world_->executor->Now();
   if (!store_lost_) {
     world_->checker.OnProcessBack({era_, rank_, incarnation_, absl::ZeroDuration()}, now);

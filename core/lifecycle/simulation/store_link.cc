@@ -14,8 +14,15 @@ using store_internal::StoreEngine;
 
 // --- one connection
 
+void Link::SetStopped(bool stopped) {
+  stopped_ = stopped;
+  if (stopped) return;
+  for (Request& request : std::exchange(unsent_, {})) Send(std::move(request));
+}
+
 void Link::Send(Request request) {
   if (cut_) return;
+  if (stopped_) return unsent_.push_back(std::move(request));
   store_->world_->schedule->Add(
       {Lane::Kind::kToStore, info_.rank, info_.incarnation}, store_->Delay(),
       [self = shared_from_this(), request = std::move(request)] { self->Arrive(request); });

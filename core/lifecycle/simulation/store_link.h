@@ -37,6 +37,8 @@ class Link final : public store_internal::ClientCore::Channel,
   // What the client says from now on is not heard, and it hears nothing. What it said before may
   // still arrive.
   void Cut(bool loses_what_is_under_way);
+  // Its process is stopped: what a timer of the client wants to say waits until it goes on.
+  void SetStopped(bool stopped);
   // The engine notices.
   void Disconnect(absl::string_view reason);
 
@@ -50,6 +52,8 @@ class Link final : public store_internal::ClientCore::Channel,
   const SessionInfo info_;
   std::weak_ptr<store_internal::ClientCore> core_;
   store_internal::StoreEngine::SessionId session_ = 0;
+  bool stopped_ = false;
+  std::vector<store_internal::Request> unsent_;  // while it is
   bool cut_ = false;
   bool deaf_ = false;  // nothing more arrives from the client
   bool disconnected_ = false;
