@@ -2,6 +2,7 @@
 #include "muster/core/group/shutdown_on_signals.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -50,8 +51,10 @@ class Pipe {
     if (!Try(text)) abort();
   }
   void AwaitByte() const {
+    // In poll, which a signal interrupts: TSan runs no handler while the system restarts a read.
+    pollfd ready = {fds_[0], POLLIN, 0};
     char byte;
-    while (read(fds_[0], &byte, 1) != 1) {
+    while (poll(&ready, 1, -1) != 1 || read(fds_[0], &byte, 1) != 1) {
     }
   }
   void TakeErrors() const {
@@ -328,12 +331,6 @@ TEST(ShutdownOnSignalsTest, AnExitAfterASignalThatWasHeldBackNoLongerWaitsNoLong
   EXPECT_EQ(program.End(), "exit 7");
 }
 
-#ifdef ABSL_HAVE_THREAD_SANITIZER
-constexpr char kExitedWithThreads[] = "exit 66";  // which TSan calls a leak
-#else
-constexpr char kExitedWithThreads[] = "exit 4";
-#endif
-
 TEST(ShutdownOnSignalsTest, AnExitOnAThreadThatTheAbortNeedsWaitsForNothing) {
   Forked program([](Forked& self) -> int {
     auto* const pool = new ToldPool(self.said(), &self.go());  // which never comes
@@ -346,7 +343,7 @@ TEST(ShutdownOnSignalsTest, AnExitOnAThreadThatTheAbortNeedsWaitsForNothing) {
     exit(4);
   });
   EXPECT_EQ(program.SaidToTheEnd(), kTerminated);
-  EXPECT_EQ(program.End(), kExitedWithThreads);
+  EXPECT_EQ(program.End(), "exit 4");
 }
 
 TEST(ShutdownOnSignalsTest, WhoSentTheSignalIsInTheLog) {
@@ -489,6 +486,9 @@ TEST(ShutdownOnSignalsTest, ASignalToAForkedChildEndsTheChildAloneAndWhatItExecu
 }
 
 TEST(ShutdownOnSignalsTest, AForkedChildMayHaveItsOwn) {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  GTEST_SKIP() << "TSan lets no forked child of a process with threads make one";
+#endif
   Forked program([](Forked& self) {
     ToldPool parents(self.said());
     const auto shutdown = Shutdown();
