@@ -333,6 +333,9 @@ TEST_P(KillsTest, EachSigkillIsNamedByThePeersAndNobodyElseIs) {
          static_cast<unsigned long>(plan.seed), report.ToString().c_str());
   EXPECT_THAT(report.wrong, IsEmpty()) << "seed " << plan.seed;
   EXPECT_EQ(report.kills, plan.kills);
+  // The promise is a second, which :liveness_test holds it to; among so many some meet a moment in
+  // which the machine has no processor for one of five processes.
+  for (const absl::Duration delay : report.delays) EXPECT_LE(delay, Scaled(absl::Seconds(10)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, KillsTest, ::testing::ValuesIn([] {

@@ -72,10 +72,15 @@ void KillJudge::OnFailed(int rank, int64_t generation, absl::string_view cause, 
     });
     if (death == deaths_.end()) {
       wrong_.push_back(absl::StrCat("blamed wrongly: ", where, " (", Deaths(), "): ", cause));
-    } else {
+    } else if (!Died(rank)) {
       delays_.push_back(at - death->at);
     }
   }
+}
+
+bool KillJudge::Died(int rank) const {
+  return std::any_of(deaths_.begin(), deaths_.end(),
+                     [rank](const Death& death) { return death.rank == rank; });
 }
 
 bool KillJudge::Recovered() const {

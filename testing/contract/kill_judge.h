@@ -49,11 +49,12 @@ class KillJudge {
   std::vector<std::string> EndRound();
 
   const std::vector<std::string>& wrong() const { return wrong_; }
-  // From a death to each failure that names it.
+  // From a death to each failure that names it, of processes that were there before.
   const std::vector<absl::Duration>& delays() const { return delays_; }
 
  private:
   std::string Deaths() const;
+  bool Died(int rank) const;  // in this round: its process is a new one
 
   // By rank: the generations that its process has been in; 0: none yet.
   std::vector<int64_t> first_;

@@ -101,6 +101,13 @@ TEST_F(KillJudgeTest, OldNewsIsBlamedWrongly) {
   EXPECT_THAT(judge_.EndRound(), ElementsAre(HasSubstr("blamed wrongly: ")));
 }
 
+TEST_F(KillJudgeTest, WhatANewProcessLearnsOfTheOldOnesTellsNoDelay) {
+  KillRankOne();
+  judge_.OnFailed(1, 0, Lost(1, 812), kKilled + absl::Minutes(1));
+  EXPECT_THAT(judge_.delays(), IsEmpty());
+  EXPECT_THAT(judge_.EndRound(), IsEmpty());
+}
+
 TEST_F(KillJudgeTest, AllHaveRecoveredWhenAllWereInAGroupOfTheLatestProcess) {
   EXPECT_TRUE(judge_.Recovered());
   KillRankOne();
