@@ -149,8 +149,9 @@ absl::StatusOr<StoreCost> StoreBench::CreateAndClose(absl::string_view subject) 
   const StoreServerStatistics before = server_->Statistics();
   const absl::Duration server_before = ServerTime();
   absl::Status status = OnAllRanks(Step::kCreateAndClose);
-  if (!status.ok())
+  if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(subject, ": ", status.message()));
+  }
   const absl::Duration server_after = ServerTime();
   const StoreServerStatistics after = server_->Statistics();
   StoreCost cost;
@@ -211,8 +212,9 @@ absl::Status StoreBench::Do(Step step, int rank, std::unique_ptr<GroupPool>* poo
       options.heartbeat_timeout = absl::InfiniteDuration();  // beats are no part of it
       options.backends = backends_;
       absl::StatusOr<std::unique_ptr<GroupPool>> made = GroupPool::Create(world, options);
-      if (made.ok()) *pool = *std::move(made);
-      return made.status();
+      if (!made.ok()) return made.status();
+      *pool = *std::move(made);
+      return absl::OkStatus();
     }
     case Step::kCreateAndClose: {
       GroupSpec spec;
