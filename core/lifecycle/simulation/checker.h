@@ -148,6 +148,7 @@ class Checker {
                           absl::Time now);
   void CheckBlame(const std::string& name, int64_t number, const Generation& generation);
   void CheckReport(const Life& life);
+  bool VoteMayTakeTheClose(const Life& life);
   void CheckGaveBack(const Life& life);
 
   const Scenario scenario_;
