@@ -162,7 +162,9 @@ Attempt Judge(const HandshakeOptions& options, const absl::Status& status) {
         absl::StrCat("the greeting of the store at ", options.address, ": ", status.message())));
   }
   if (absl::IsDeadlineExceeded(status)) {
-    return Again("something accepted the connection there and said nothing");
+    return {Attempt::Retry::kToTheEnd,
+            absl::DeadlineExceededError("something accepted the connection there and said "
+                                        "nothing")};
   }
   return Again(status.message());
 }
@@ -284,7 +286,10 @@ absl::StatusOr<HandshakeResult> OpenSession(const HandshakeOptions& options) {
         unproven_end = std::min(unproven_end, now + options.unproven_patience);
         if (MonotonicNow() >= unproven_end) return attempt.status;
       }
-      seen = std::string(attempt.status.message());
+      // The deadline cut it off: what was said to the one before it tells more.
+      const bool cut_off = absl::IsDeadlineExceeded(attempt.status) &&
+                           options.deadline - now < kLeastShare && attempts > 1;
+      if (!cut_off) seen = std::string(attempt.status.message());
     }
     const absl::Duration left = options.deadline - MonotonicNow();
     if (left <= absl::ZeroDuration() || attempts >= options.max_attempts) break;

@@ -326,8 +326,9 @@ class QueuesTest : public TcpStoreLimitsTest {
   }
 };
 
-// 16 ranks that do not read are owed 16 MiB each, and they are the same for all.
+// 16 ranks that do not read are owed 4 MiB each, more than all may be: they are the same for all.
 TEST_F(QueuesTest, TheAnswerToAGatherIsHeldOnceForAllItsRanks) {
+  constexpr size_t kValue = kMiB / 4;
   auto server = Serve();
   std::vector<std::unique_ptr<RawConnection>> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -337,7 +338,7 @@ TEST_F(QueuesTest, TheAnswerToAGatherIsHeldOnceForAllItsRanks) {
     gather.key = "g";
     gather.rank = rank;
     gather.size = kRanks;
-    gather.value = std::string(kMiB, static_cast<char>('a' + rank));
+    gather.value = std::string(kValue, static_cast<char>('a' + rank));
     ranks.back()->Send(Requests(*ranks.back(), gather, 1));
   }
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -346,7 +347,7 @@ TEST_F(QueuesTest, TheAnswerToAGatherIsHeldOnceForAllItsRanks) {
     const auto& values = std::get<store_internal::Response>(*answer).values;
     ASSERT_EQ(values.size(), size_t{kRanks});
     for (int of = 0; of < kRanks; ++of) {
-      EXPECT_EQ(values[of], std::string(kMiB, static_cast<char>('a' + of))) << of;
+      EXPECT_EQ(values[of], std::string(kValue, static_cast<char>('a' + of))) << of;
     }
   }
   EXPECT_EQ(Live(*server), size_t{kRanks});

@@ -30,8 +30,7 @@ void Checker::OnConnect(Life& life, const Agreement& agreement) {
 // A close that waits for a vote on a replacement, whose holders may think for half of a close, has
 // no more than the rest of its time for its own messages.
 bool Checker::VoteMayTakeTheClose(const Life& life) {
-  return Of(life).proposed &&
-         life.close_timeout < scenario_.close_timeout / 2 + 2 * NewsBound();
+  return Of(life).proposed && life.close_timeout < scenario_.close_timeout / 2 + 2 * NewsBound();
 }
 
 void Checker::OnEnter(Life& life, const action::Enter& enter, absl::Time now) {
