@@ -205,8 +205,9 @@ Attempt TryOnce(const HandshakeOptions& options, const ResolvedAddress& address,
   if (!status.ok()) return Judge(options, status);
   absl::StatusOr<Message> message = line.Receive();
   if (!message.ok()) return Judge(options, message.status());
-  if (const Refused* refused = std::get_if<Refused>(&*message))
+  if (const Refused* refused = std::get_if<Refused>(&*message)) {
     return Hint(options, refused->status);
+  }
   const Challenge* challenge = std::get_if<Challenge>(&*message);
   if (challenge == nullptr) return Judge(options, absl::InvalidArgumentError("no challenge came"));
   if (challenge->nonce.size() != kNonceBytes) {
