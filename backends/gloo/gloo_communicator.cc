@@ -216,7 +216,7 @@ absl::Status GlooCommunicator::Finalize(absl::Time deadline) {
   }
   OperationOptions options;
   options.deadline = deadline;
-  const absl::Status met = Barrier(options);
+  absl::Status met = Barrier(options);
   // A peer that is gone, dead or done, waits for nothing any more; and who sees one gone closes, so
   // the others may see that of a rank that lives: it would be blamed.
   if (!met.ok() && !absl::IsUnavailable(met)) return met;

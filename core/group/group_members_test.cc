@@ -199,9 +199,10 @@ TEST(GroupMembersTest, SeveralThreadsOfARankMayAcquireInAnyOrder) {
   second.name = "second";
   std::vector<absl::StatusOr<GroupLease>> leases(4);
   job.OnEachRank([&](int rank) {
+    const size_t first_lease = 2 * static_cast<size_t>(rank);
     std::thread other(
-        [&] { leases[2 * rank] = job.pool(rank).Acquire(rank == 0 ? first : second); });
-    leases[2 * rank + 1] = job.pool(rank).Acquire(rank == 0 ? second : first);
+        [&] { leases[first_lease] = job.pool(rank).Acquire(rank == 0 ? first : second); });
+    leases[first_lease + 1] = job.pool(rank).Acquire(rank == 0 ? second : first);
     other.join();
   });
   for (auto& lease : leases) EXPECT_TRUE(lease.ok()) << lease.status();

@@ -203,8 +203,9 @@ class Caller {
   }
 
   std::string Ask() {
-    for (const LiveGroup& group : desk_.pool()->LiveGroups())
+    for (const LiveGroup& group : desk_.pool()->LiveGroups()) {
       EXPECT_FALSE(group.ToString().empty());
+    }
     for (const LiveGroup& group : AllLiveGroups()) EXPECT_FALSE(group.name.empty());
     EXPECT_GE(desk_.pool()->statistics().groups_created, 0);
     if (const auto shared = desk_.Any(random_)) {

@@ -127,7 +127,7 @@ std::string PoolCore::Holders() const {
 }
 
 absl::Status PoolCore::CheckGoesOn(const GroupSpec& spec, const Cancellation* cancellation) const {
-  const absl::Status cause = cancellation == nullptr ? absl::OkStatus() : cancellation->status();
+  absl::Status cause = cancellation == nullptr ? absl::OkStatus() : cancellation->status();
   if (cause.ok()) return cause;
   return absl::Status(cause.code(), absl::StrCat("Acquire of '", spec.name, "' on rank ",
                                                  world_.rank, " was cancelled: ", cause.message()));

@@ -233,9 +233,21 @@ void AwaitShutdownAtExit() {
   mutex.AwaitWithTimeout(absl::Condition(&finished), hold_back + kTimeToSend);
 }
 
+bool Same(const ProgramsActions& one, const ProgramsActions& other) {
+  for (int i = 0; i < kCount; ++i) {
+    const struct sigaction& a = one.action[i];
+    const struct sigaction& b = other.action[i];
+    if (one.replaced[i] != other.replaced[i] || a.sa_flags != b.sa_flags ||
+        a.sa_handler != b.sa_handler ||
+        std::memcmp(&a.sa_mask, &b.sa_mask, sizeof(a.sa_mask)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 const ProgramsActions* FindActions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
   auto found = std::make_unique<ProgramsActions>();
-  std::memset(found.get(), 0, sizeof(*found));  // so that equal ones have equal bytes
   for (int i = 0; i < kCount; ++i) {
     sigaction(kSignals[i].number, nullptr, &found->action[i]);
     // Put back by the program, which had found it: it has none of its own for that signal since.
@@ -246,7 +258,7 @@ const ProgramsActions* FindActions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     all_actions = absl::IgnoreLeak(new std::vector<std::unique_ptr<const ProgramsActions>>);
   }
   for (const auto& known : *all_actions) {
-    if (std::memcmp(known.get(), found.get(), sizeof(*found)) == 0) return known.get();
+    if (Same(*known, *found)) return known.get();
   }
   all_actions->push_back(std::move(found));
   return all_actions->back().get();
