@@ -44,7 +44,10 @@ void OperationCensus::Ask(Answer answer) {
   if (std::exchange(under_way_, true)) return;
   // The news of it comes to this rank, too. Of the session: it must not outlive the process.
   options_.store->Set(absl::StrCat(kLateKeyPrefix, options_.group), "", Lifetime::kSession,
-                      options_.now() + options_.window, [](absl::StatusOr<Revision>) {});
+                      options_.now() + options_.window,
+                      [self = shared_from_this()](const absl::StatusOr<Revision>& asked) {
+                        if (!asked.ok()) self->Conclude(asked.status());  // nobody was asked
+                      });
 }
 
 void OperationCensus::OnAsked(Revision revision) {
@@ -53,9 +56,10 @@ void OperationCensus::OnAsked(Revision revision) {
   options_.store->GatherAmong(
       key, options_.among, options_.place().Encode(), options_.now() + options_.window,
       [self = shared_from_this(), key](absl::StatusOr<GatherResult> result) {
-        self->under_way_ = false;
-        std::vector<Answer> waiting = std::exchange(self->waiting_, {});
-        if (waiting.empty()) return;
+        if (self->waiting_.empty()) {
+          self->under_way_ = false;
+          return;
+        }
         self->options_.store->Delete(absl::StrCat(kLateKeyPrefix, self->options_.group),
                                      self->options_.now() + self->options_.window,
                                      [](absl::Status) {});
@@ -70,8 +74,13 @@ void OperationCensus::OnAsked(Revision revision) {
                        ? absl::DeadlineExceededError(absl::StrCat(message, " did not answer"))
                        : result.status();
         }
-        for (const Answer& answer : waiting) answer(places);
+        self->Conclude(places);
       });
+}
+
+void OperationCensus::Conclude(const absl::StatusOr<std::vector<OperationPlace>>& places) {
+  under_way_ = false;
+  for (const Answer& answer : std::exchange(waiting_, {})) answer(places);
 }
 
 }  // namespace muster

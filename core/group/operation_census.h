@@ -61,6 +61,8 @@ class OperationCensus : public std::enable_shared_from_this<OperationCensus> {
   void Stop() { waiting_.clear(); }
 
  private:
+  void Conclude(const absl::StatusOr<std::vector<OperationPlace>>& places);
+
   const Options options_;
   bool under_way_ = false;  // a question of whomever
   std::vector<Answer> waiting_;

@@ -106,6 +106,23 @@ TEST_F(OperationCensusTest, AllWhoAskHearWhereEveryRankIsAndNothingStaysInTheSto
   }
 }
 
+TEST_F(OperationCensusTest, AQuestionThatTheStoreRefusesIsAnsweredWithThatAndTheNextOneIsAsked) {
+  OperationCensus::Options options;
+  options.store = stores_[0].get();
+  options.group = std::string(1 << 20, 'g');  // no key may be as long
+  options.among = {0, 2, {}, ""};
+  options.window = kWindow;
+  options.now = [this] { return executor_.Now(); };
+  options.place = [this] { return places_[0]; };
+  censuses_[0] = std::make_shared<OperationCensus>(std::move(options));
+  for (size_t round = 1; round <= 2; ++round) {
+    Ask(0);
+    executor_.RunUntilIdle();
+    ASSERT_THAT(answers_, SizeIs(round));
+    EXPECT_FALSE(answers_.back().ok());
+  }
+}
+
 TEST_F(OperationCensusTest, ARankThatDoesNotAnswerInTheWindowIsNamed) {
   Hear(0);  // rank 1 is stopped, say
   Ask(0);

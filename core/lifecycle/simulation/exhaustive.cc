@@ -202,7 +202,7 @@ class ChosenSchedule final : public Schedule {
         Mix(start_, static_cast<uint64_t>(absl::ToUnixMicros(executor_->Now())) * 2 + may_be_late_);
     state = Mix(state, chooser_->struck());
     for (const auto& [part, seen] : histories_) {
-      state = Mix(state, Mix(static_cast<uint64_t>(part + 100), seen.second));
+      state = Mix(state, Mix(static_cast<uint64_t>(part) + 100, seen.second));
     }
     return state;
   }

@@ -5,6 +5,7 @@
 //   bazel run //core/lifecycle/simulation:explore -- --exhaustive --size=2 --depth=12
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <optional>
@@ -58,7 +59,7 @@ class Exploration {
 
     absl::MutexLock lock(&mutex_);
     std::cout << tally_.ToString() << tally_.schedules << " schedules in "
-              << absl::FormatDuration(absl::Seconds(static_cast<int64_t>(seconds + 0.5))) << ", "
+              << absl::FormatDuration(absl::Seconds(std::lround(seconds))) << ", "
               << static_cast<int64_t>(static_cast<double>(tally_.schedules) / seconds)
               << " a second on " << threads << " threads, " << failures_ << " failed\n";
     if (failures_ == 0) return 0;
