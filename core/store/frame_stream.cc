@@ -103,7 +103,7 @@ void FrameStream::OnRead(const asio::error_code& error, size_t size) {
 }
 
 absl::StatusOr<std::optional<absl::string_view>> FrameStream::NextMessage() {
-  const absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
+  absl::StatusOr<std::optional<absl::string_view>> body = reader_.Next();
   // No seal covers the length before the whole frame is there, and nobody who seals sends too long
   // a one.
   if (!body.ok() && seal_.has_value()) return FrameSeal::Broken(body.status().message());

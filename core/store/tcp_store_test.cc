@@ -38,7 +38,6 @@
 namespace muster::store_testing {
 namespace {
 
-using store_internal::EncodeFrame;
 using store_internal::Request;
 using store_internal::Response;
 using ::testing::HasSubstr;
