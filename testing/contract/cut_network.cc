@@ -103,10 +103,9 @@ absl::StatusOr<std::unique_ptr<CutNetwork>> CutNetwork::Create(int hosts) {
   }
   if (absl::Status made = network->Ip(network->bridge_, commands); !made.ok()) return made;
   for (int host = 0; host < hosts; ++host) {
-    const absl::Status up =
-        network->Ip(network->hosts_[static_cast<size_t>(host)],
-                    absl::StrCat("link set dev lo up\naddress add ", AddressOf(host),
-                                 "/24 dev eth0\nlink set dev eth0 up\n"));
+    absl::Status up = network->Ip(network->hosts_[static_cast<size_t>(host)],
+                                  absl::StrCat("link set dev lo up\naddress add ", AddressOf(host),
+                                               "/24 dev eth0\nlink set dev eth0 up\n"));
     if (!up.ok()) return up;
   }
   return network;
@@ -146,7 +145,7 @@ absl::Status CutNetwork::Ip(const UniqueFd& where, const std::string& commands) 
   if (setns(where.get(), CLONE_NEWNET) != 0) {
     return absl::ErrnoToStatus(errno, "cannot enter a network namespace");
   }
-  const absl::Status done =
+  absl::Status done =
       RunTool({"ip", "-batch", absl::StrCat("/proc/", getpid(), "/fd/", batch.get())});
   if (setns(here->get(), CLONE_NEWNET) != 0) {
     return absl::ErrnoToStatus(errno, "cannot go back to a network namespace");

@@ -291,8 +291,9 @@ TEST_P(CyclesTest, ADescriptorThatIsLeftIsCounted) {
       return left >= 0 ? absl::OkStatus() : absl::ResourceExhaustedError("no descriptor");
     });
   });
-  for (const std::string& said : HearAll(absl::Minutes(1)))
+  for (const std::string& said : HearAll(absl::Minutes(1))) {
     EXPECT_THAT(said, HasSubstr("at 100: "));
+  }
   TellAll();
   for (const std::string& said : HearAll(absl::Minutes(1))) {
     EXPECT_THAT(said, HasSubstr("at 103: 3 fds, "));
